@@ -1,0 +1,79 @@
+"""The C step (T-SCNN weight update, paper eqs. 8 and 10): linear least squares, solved exactly.
+
+    min_C ‖U − X Cᵀ‖²      ⟺      C XtX = UtX
+
+XtX does not change during training, so it is factored once. It may be singular (border
+pixels that never change): the minimum-norm solution is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from lincode.core.blocks import blocks
+from lincode.core.types import Array, Rows
+
+
+@dataclass(frozen=True)
+class EncoderFactor:
+    """XtX = V diag(s2) Vᵀ on the directions the data span, and its trace."""
+
+    V: Array
+    """Orthonormal directions (p, r), r the numerical rank of X"""
+    s2: Array
+    """Squared singular values of X along them (r,)"""
+    trace: float
+    """tr XtX = ‖X‖², of all directions"""
+
+    def quadratic(self, C: Array) -> float:
+        """⟨C XtX, C⟩ = ‖X Cᵀ‖²"""
+        return float(np.sum((C @ self.V) ** 2 * self.s2))
+
+
+def factor_data(X: Rows, block_rows: int = 4096) -> EncoderFactor:
+    """Factor XtX through the smaller of XᵀX (p, p) and X Xᵀ (N, N), in float64."""
+    N, p = X.shape
+    gram = _gram_of_columns(X, block_rows) if p <= N else _gram_of_rows(X, block_rows)
+    trace = float(np.trace(gram))
+    s2, Q = scipy.linalg.eigh(gram, overwrite_a=True)
+    # Forming the Gram matrix loses directions below √eps of the largest; for float32 rows,
+    # directions below 100 eps would only feed rounding noise through the encoder.
+    eps_rows = float(np.finfo(X.dtype).eps)
+    cutoff = max(4 * len(s2) * np.finfo(np.float64).eps, (100 * eps_rows) ** 2)
+    kept = s2 > cutoff * max(s2[-1], 0.0)
+    s2, Q = s2[kept], Q[:, kept]
+    V = Q if p <= N else np.asarray(X.T @ Q, dtype=np.float64) / np.sqrt(s2)
+    return EncoderFactor(V=V, s2=s2, trace=trace)
+
+
+def encoder_step(UtX: Array, factor: EncoderFactor) -> Array:
+    """argmin_C ‖U − X Cᵀ‖², of smallest norm: C = UtX XtX⁺."""
+    return (UtX @ factor.V / factor.s2) @ factor.V.T
+
+
+def _gram_of_columns(X: Rows, block_rows: int) -> Array:
+    """XᵀX (p, p)"""
+    if scipy.sparse.issparse(X):
+        X = X.astype(np.float64)
+        return np.asarray((X.T @ X).toarray())
+    XtX = np.zeros((X.shape[1], X.shape[1]))
+    for rows in blocks(X.shape[0], block_rows):
+        block = np.asarray(X[rows], dtype=np.float64)
+        XtX += block.T @ block
+    return XtX
+
+
+def _gram_of_rows(X: Rows, block_columns: int) -> Array:
+    """X Xᵀ (N, N)"""
+    if scipy.sparse.issparse(X):
+        X = X.astype(np.float64)
+        return np.asarray((X @ X.T).toarray())
+    XXt = np.zeros((X.shape[0], X.shape[0]))
+    for columns in blocks(X.shape[1], block_columns):
+        block = np.asarray(X[:, columns], dtype=np.float64)
+        XXt += block @ block.T
+    return XXt

@@ -1,0 +1,1 @@
+"""The scikit-learn contract: check, validate, build, run, name."""

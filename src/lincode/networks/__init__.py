@@ -1,0 +1,1 @@
+"""One network, one file: its energy, its steps. They all train in the loop of ``_alternate``."""

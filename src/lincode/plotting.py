@@ -1,0 +1,95 @@
+"""Pictures of what was learned. matplotlib is imported when something is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_atoms(
+    components: ArrayLike,
+    shape: tuple[int, int] | None = None,
+    *,
+    n_columns: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Atoms or filters as small pictures in a grid, each scaled by its largest entry.
+
+    Red is positive, blue negative, white zero.
+
+    Parameters
+    ----------
+    components : array of shape (n_components, n_features)
+        ``components_`` or ``encoder_`` of a fitted network.
+    shape : (int, int), default=None
+        Height and width of one picture. None means square.
+    n_columns : int, default=None
+        Pictures in a row. None means a grid about as wide as high.
+    ax : matplotlib Axes, default=None
+        Where to draw. None means a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    D = np.asarray(components, dtype=np.float64)
+    if D.ndim != 2:
+        raise ValueError(f"components must have two dimensions, got shape {D.shape}.")
+    m, p = D.shape
+    side = round(p**0.5)
+    height, width = shape or (side, side)
+    if height * width != p:
+        raise ValueError(
+            f"shape must be a height and a width whose product is n_features = {p}, got"
+            f" {shape or f'None, which means a square, and {p} is not one'}."
+        )
+    columns = n_columns or int(np.ceil(m**0.5))
+    rows = -(-m // columns)
+    mosaic = np.full((rows * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
+    for j, atom in enumerate(D):
+        top, left = j // columns * (height + 1), j % columns * (width + 1)
+        picture = atom.reshape(height, width) / (np.abs(atom).max() or 1.0)
+        mosaic[top : top + height, left : left + width] = picture
+    ax = ax if ax is not None else _new_axes()
+    ax.imshow(mosaic, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+    ax.set_axis_off()
+    return ax
+
+
+def plot_energy(
+    energy_path: ArrayLike, *, label: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """The energy above its last value against the outer iteration, on a logarithmic scale.
+
+    Parameters
+    ----------
+    energy_path : array of shape (n_iter + 1,)
+        ``energy_path_`` of a fitted network.
+    label : str, default=None
+        The curve's name in a legend.
+    ax : matplotlib Axes, default=None
+        Where to draw. None means a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    path = np.asarray(energy_path, dtype=np.float64)
+    ax = ax if ax is not None else _new_axes()
+    above = path[:-1] / path[-1] - 1 if path[-1] > 0 else path[:-1]
+    ax.semilogy(above, label=label)
+    ax.set_xlabel("outer iteration")
+    ax.set_ylabel("energy above its final value, relative")
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def _new_axes() -> Axes:
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]

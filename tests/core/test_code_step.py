@@ -1,0 +1,140 @@
+"""The U step: optimality first, scikit-learn's answer second."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Lasso
+
+from lincode.core.code_step import CodeProblem, code_step
+from lincode.core.energy import energy
+from lincode.core.optimality import code_violation
+
+
+def random_problem(
+    seed: int, N: int, p: int, m: int, lam: float, eta: float, positive: bool, dtype: Any
+) -> tuple[Any, Any, Any, Any, CodeProblem]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, p)).astype(dtype)
+    D = rng.standard_normal((m, p))
+    D /= np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1)
+    C = 0.3 * rng.standard_normal((m, p))
+    problem = CodeProblem.of(D, C, lam, eta, positive=positive, dtype=np.dtype(dtype))
+    U = np.abs(rng.standard_normal((N, m))).astype(dtype)
+    return X, U, D, C, problem
+
+
+problems = st.builds(
+    random_problem,
+    seed=st.integers(0, 10**6),
+    N=st.integers(1, 30),
+    p=st.integers(1, 12),
+    m=st.integers(1, 15),
+    lam=st.sampled_from([0.0, 0.01, 0.3, 5.0]),
+    eta=st.sampled_from([0.0, 0.1, 1.0, 20.0]),
+    positive=st.booleans(),
+    dtype=st.sampled_from([np.float64, np.float32]),
+)
+
+
+def residual_in_float64(X: Any, U: Any, problem: CodeProblem) -> float:
+    """The certificate, written again from the guide's formulas."""
+    X, U, H, W = (np.asarray(A, dtype=np.float64) for A in (X, U, problem.H, problem.W))
+    b = X @ W.T
+    G = U @ H - b
+    violation = np.where(
+        U != 0,
+        np.abs(G + problem.tau * np.sign(U)),
+        np.maximum((-G if problem.positive else np.abs(G)) - problem.tau, 0),
+    )
+    scale = np.abs(b).max(axis=1)
+    return float((violation.max(axis=1) / np.where(scale > 0, scale, 1)).max())
+
+
+@given(problems)
+def test_codes_are_optimal_and_the_certificate_is_true(problem_and_data: Any) -> None:
+    X, U, _, _, problem = problem_and_data
+    solved = code_step(U, X, problem, tol=1e-4, max_iter=20_000)
+    assert solved.n_open == 0
+    assert solved.U.dtype == X.dtype
+    assert not (problem.positive and (solved.U < 0).any())
+    truth = residual_in_float64(X, solved.U, problem)
+    slack = 2e-3 if X.dtype == np.float32 else 1e-12  # rounding of G in float32
+    assert truth <= 1e-4 + slack
+    assert_allclose(solved.residual, truth, atol=slack)
+
+
+@given(problems, st.integers(0, 15))
+def test_energy_never_rises_however_few_steps(problem_and_data: Any, max_iter: int) -> None:
+    X, U, D, C, problem = problem_and_data
+    m = len(D)
+    lam = problem.tau * m
+    eta = (problem.H[0, 0] - D[0] @ D[0] / D.shape[1]) * m
+    before = energy(X, U, D, C, lam, eta)
+    after = energy(X, code_step(U, X, problem, tol=1e-6, max_iter=max_iter).U, D, C, lam, eta)
+    assert after <= before * (1 + 100 * np.finfo(X.dtype).eps)
+
+
+@pytest.mark.parametrize("lam", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("eta", [0.2, 1.0])
+@pytest.mark.parametrize(("p", "m"), [(12, 8), (8, 20)])
+@pytest.mark.parametrize("positive", [False, True])
+def test_agrees_with_the_lasso_of_the_stacked_design(
+    rng: np.random.Generator, lam: float, eta: float, p: int, m: int, positive: bool
+) -> None:
+    X, _, D, C, problem = random_problem(3, 10, p, m, lam, eta, positive, np.float64)
+    U = code_step(np.zeros((10, m)), X, problem, tol=1e-10, max_iter=50_000).U
+    design = np.vstack([D.T / np.sqrt(p), np.sqrt(eta / m) * np.eye(m)])
+    # scikit-learn's lasso has 1/(2 n) before the square, n the rows of the design.
+    weight = lam / m / (p + m)
+    lasso = Lasso(alpha=weight, fit_intercept=False, tol=1e-14, max_iter=200_000, positive=positive)
+    for x, u in zip(X, U, strict=True):
+        target = np.concatenate([x / np.sqrt(p), np.sqrt(eta / m) * (C @ x)])
+        assert_allclose(u, lasso.fit(design, target).coef_, atol=1e-6)
+
+
+def test_without_sparsity_the_codes_solve_a_linear_system() -> None:
+    X, U, _, _, problem = random_problem(1, 15, 6, 4, 0.0, 1.0, False, np.float64)
+    solved = code_step(U, X, problem, tol=1e-12, max_iter=10_000).U
+    assert_allclose(solved, np.linalg.solve(problem.H, problem.W @ X.T).T, atol=1e-9)
+
+
+def test_rows_do_not_feel_each_other() -> None:
+    X, U, _, _, problem = random_problem(5, 40, 10, 15, 0.1, 1.0, False, np.float64)
+    together = code_step(U, X, problem, tol=1e-8, max_iter=10_000).U
+    alone = np.vstack(
+        [code_step(U[[n]], X[[n]], problem, tol=1e-8, max_iter=10_000).U for n in range(40)]
+    )
+    assert_allclose(together, alone, atol=1e-12)
+
+
+def test_codes_given_are_left_alone_and_optimal_ones_come_back() -> None:
+    X, U, _, _, problem = random_problem(2, 20, 8, 10, 0.2, 1.0, False, np.float64)
+    given = U.copy()
+    solved = code_step(U, X, problem, tol=1e-8, max_iter=10_000)
+    assert_allclose(U, given)
+    again = code_step(solved.U, X, problem, tol=1e-8, max_iter=10_000)
+    assert (again.U == solved.U).all()
+
+
+def test_rows_cut_short_are_counted() -> None:
+    X, U, _, _, problem = random_problem(2, 20, 8, 10, 0.2, 1.0, False, np.float64)
+    assert code_step(U, X, problem, tol=1e-12, max_iter=10).n_open == 20
+
+
+def test_a_dictionary_of_zeros_and_no_encoder_gives_zero_codes() -> None:
+    Z = np.zeros((3, 4))
+    problem = CodeProblem.of(Z, Z, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
+    solved = code_step(np.ones((2, 3)), np.ones((2, 4)), problem, tol=1e-6, max_iter=100)
+    assert not solved.U.any()
+
+
+def test_violation_is_seen_where_it_is() -> None:
+    """One row each: optimal, wrong where used, wrong where unused, wrong sign of gradient."""
+    U = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    G = np.array([[-0.5, 0.3], [-0.2, 0.3], [0.7, 0.1], [-0.7, 0.1]])
+    assert_allclose(code_violation(U, G, 0.5), [0, 0.3, 0.2, 0.2])
+    assert_allclose(code_violation(U, G, 0.5, positive=True), [0, 0.3, 0, 0.2])

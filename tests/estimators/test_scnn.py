@@ -1,0 +1,285 @@
+"""SCNN as its users see it."""
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
+
+from lincode import SCNN, Iteration, soft_threshold
+from lincode.core.energy import energy
+
+
+@pytest.fixture(scope="module")
+def fitted(digits: Any) -> SCNN:
+    return SCNN(n_components=16, alpha=0.1, random_state=0).fit(digits)
+
+
+def view(scnn: SCNN, **parameters: Any) -> SCNN:
+    """The same fitted network with other parameters."""
+    other: SCNN = copy.copy(scnn).set_params(**parameters)
+    return other
+
+
+def test_encoder_codes_are_one_product_and_a_threshold(fitted: SCNN, digits: Any) -> None:
+    expected = soft_threshold(digits @ fitted.encoder_.T, 0.1)
+    assert_allclose(fitted.transform(digits), expected, atol=1e-12)
+    assert_allclose(
+        view(fitted, threshold=0.02).transform(digits),
+        soft_threshold(digits @ fitted.encoder_.T, 0.02),
+        atol=1e-12,
+    )
+    assert_allclose(
+        view(fitted, positive_code=True).transform(digits),
+        np.maximum(digits @ fitted.encoder_.T - 0.1, 0),
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize(("eta", "threshold"), [(0.5, 0.2), (2.0, 0.05), (0.0, 0.1)])
+def test_default_threshold_minimises_encoder_and_l1_terms(
+    digits: Any, eta: float, threshold: float
+) -> None:
+    scnn = SCNN(8, 0.1, encoder_weight=eta, random_state=0, tol=1e-2).fit(digits)
+    expected = soft_threshold(digits @ scnn.encoder_.T, threshold)
+    assert_allclose(scnn.transform(digits), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("method", ["exact", "relearn"])
+def test_solved_codes_are_the_best_there_are(digits: Any, method: str, positive: bool) -> None:
+    scnn = SCNN(16, 0.1, random_state=0, positive_code=positive, transform_method=method)
+    U = scnn.fit_transform(digits)
+    eta = 1.0 if method == "exact" else 0.0
+
+    def value(V: Any) -> float:
+        return energy(digits, V, scnn.components_, scnn.encoder_, 0.1, eta)
+
+    best = value(U)
+    rng = np.random.default_rng(0)
+    for size in (1e-4, 1e-2):
+        nearby = U + size * rng.standard_normal(U.shape) * (rng.random(U.shape) < 0.1)
+        assert value(np.maximum(nearby, 0) if positive else nearby) > best
+    assert value(view(scnn, transform_method="encoder").transform(digits)) > best
+    assert not (positive and (U < 0).any())
+
+
+@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
+@pytest.mark.parametrize("split_sign", [False, True])
+def test_fit_transform_is_fit_then_transform(digits: Any, method: str, split_sign: bool) -> None:
+    scnn = SCNN(10, 0.1, transform_method=method, split_sign=split_sign, random_state=0)
+    assert_array_equal(clone(scnn).fit_transform(digits), scnn.fit(digits).transform(digits))
+
+
+def test_split_signs_are_two_halves_that_join_again(fitted: SCNN, digits: Any) -> None:
+    U = fitted.transform(digits)
+    split = view(fitted, split_sign=True)
+    V = split.transform(digits)
+    assert V.shape == (len(digits), 32)
+    assert (V >= 0).all()
+    assert_array_equal(V[:, :16] - V[:, 16:], U)
+    assert_allclose(split.inverse_transform(V), fitted.inverse_transform(U))
+    assert len(split.get_feature_names_out()) == 32
+
+
+def test_inverse_transform_and_reconstruct(fitted: SCNN, digits: Any) -> None:
+    U = fitted.transform(digits)
+    assert_allclose(fitted.inverse_transform(U), U @ fitted.components_)
+    assert_allclose(fitted.reconstruct(digits), U @ fitted.components_)
+    assert_allclose(view(fitted, split_sign=True).reconstruct(digits), U @ fitted.components_)
+    assert_allclose(fitted.inverse_transform(scipy.sparse.csr_array(U)), U @ fitted.components_)
+    with pytest.raises(ValueError, match=r"codes must have 16 columns.*got 3"):
+        fitted.inverse_transform(np.ones((2, 3)))
+
+
+def test_score_is_minus_the_least_energy_per_sample(fitted: SCNN, digits: Any) -> None:
+    new = digits[::7]
+    U = view(fitted, transform_method="exact").transform(new)
+    E = energy(new, U, fitted.components_, fitted.encoder_, 0.1)
+    assert_allclose(fitted.score(new), -E / len(new), rtol=1e-12)
+    # What is asked of transform has no say in it.
+    assert fitted.score(new) == view(fitted, threshold=9.0, split_sign=True).score(new)
+    # On the training data it is the training's energy, once more minimised over the codes.
+    assert_allclose(-fitted.score(digits) * len(digits), fitted.energy_, rtol=1e-3)
+    assert -fitted.score(digits) * len(digits) <= fitted.energy_
+
+
+def test_fitted_attributes(fitted: SCNN, digits: Any) -> None:
+    assert fitted.components_.shape == fitted.encoder_.shape == (16, 64)
+    assert (np.linalg.norm(fitted.components_, axis=1) <= 1 + 1e-9).all()
+    assert fitted.n_iter_ == len(fitted.energy_path_) - 1
+    assert fitted.energy_ == fitted.energy_path_[-1]
+    assert (np.diff(fitted.energy_path_) <= 0).all()
+    assert fitted.stop_reason_.startswith("converged")
+    assert fitted.usage_.shape == (16,)
+    assert (fitted.usage_ >= 0).all()
+    assert (fitted.usage_ <= 1).all()
+    assert set(fitted.optimality_) == {"codes", "dictionary", "encoder", "joint"}
+    assert fitted.optimality_["codes"] <= 1e-4
+    assert fitted.optimality_["dictionary"] <= 1e-4
+    assert fitted.optimality_["encoder"] <= 1e-10
+    largest = np.take_along_axis(
+        fitted.components_, np.abs(fitted.components_).argmax(axis=1)[:, None], axis=1
+    )
+    assert (largest > 0).all()
+
+
+def test_a_smaller_tolerance_brings_every_residual_down(digits: Any) -> None:
+    loose = SCNN(16, 0.1, tol=1e-3, random_state=0).fit(digits)
+    tight = SCNN(16, 0.1, tol=1e-7, max_iter=2000, random_state=0).fit(digits)
+    assert tight.stop_reason_.startswith("converged")
+    assert tight.energy_ < loose.energy_
+    assert tight.optimality_["codes"] <= 1e-6
+    assert tight.optimality_["dictionary"] <= 1e-6
+    assert tight.optimality_["joint"] < 0.2 * loose.optimality_["joint"]
+
+
+def test_same_seed_same_bits_other_seed_other_start(digits: Any) -> None:
+    one, two, other = (SCNN(12, 0.1, random_state=seed).fit(digits) for seed in (3, 3, 4))
+    assert_array_equal(one.components_, two.components_)
+    assert_array_equal(one.encoder_, two.encoder_)
+    assert_array_equal(one.energy_path_, two.energy_path_)
+    assert not np.allclose(one.components_, other.components_)
+
+
+def test_threads_and_blas_threads_change_nothing_beyond_rounding(digits: Any) -> None:
+    reference = SCNN(40, 0.1, n_jobs=1, random_state=0, max_iter=15, tol=0)
+    with pytest.warns(ConvergenceWarning):
+        reference.fit(digits)
+    for n_jobs, blas in ((2, 1), (3, 2), (None, 2), (None, 1)):
+        with threadpool_limits(blas, user_api="blas"), pytest.warns(ConvergenceWarning):
+            other = clone(reference).set_params(n_jobs=n_jobs).fit(digits)
+        assert_allclose(other.components_, reference.components_, atol=1e-8)
+        assert_allclose(other.energy_path_, reference.energy_path_, rtol=1e-10)
+
+
+def test_warm_start_goes_on_where_it_was(digits: Any) -> None:
+    scnn = SCNN(12, 0.1, random_state=0, warm_start=True).fit(digits)
+    first, components = scnn.energy_, scnn.components_
+    scnn.fit(digits)
+    assert scnn.n_iter_ < 10
+    assert scnn.energy_ <= first * (1 + 1e-6)
+    assert_allclose(scnn.components_, components, atol=0.05)
+    with pytest.raises(ValueError, match=r"warm_start=True needs .* \(12, 64\), got \(12, 63\)"):
+        scnn.fit(digits[:, 1:])
+    assert scnn.set_params(warm_start=False).fit(digits[:, 1:]).n_features_in_ == 63
+
+
+def test_an_array_is_where_training_starts(digits: Any) -> None:
+    D = SCNN(12, 0.1, random_state=0).fit(digits).components_
+    again = SCNN(12, 0.1, init=D, tol=1e-3).fit(digits)
+    assert again.n_iter_ <= 15
+    assert (np.sum(again.components_ * D, axis=1) > 0.95).all()
+
+
+def test_zero_encoder_weight_is_plain_dictionary_learning(digits: Any) -> None:
+    scnn = SCNN(16, 0.1, encoder_weight=0.0, random_state=0).fit(digits)
+    U = view(scnn, transform_method="exact").transform(digits)
+    assert_array_equal(U, view(scnn, transform_method="relearn").transform(digits))
+    # The energy is the lasso's alone ...
+    lasso = ((digits - U @ scnn.components_) ** 2).sum() / 64 + 2 * 0.1 / 16 * np.abs(U).sum()
+    assert_allclose(scnn.energy_, lasso, rtol=1e-3)
+    # ... and the encoder is the least-squares fit to the codes.
+    C = np.linalg.lstsq(digits, U, rcond=None)[0].T
+    assert_allclose(digits @ scnn.encoder_.T, digits @ C.T, atol=0.05)
+    assert scnn.energy_ < SCNN(16, 0.1, random_state=0).fit(digits).energy_
+
+
+def test_a_heavier_encoder_brings_exact_and_encoded_codes_together(digits: Any) -> None:
+    def distance(eta: float) -> float:
+        scnn = SCNN(16, 0.1, encoder_weight=eta, random_state=0).fit(digits)
+        U = view(scnn, transform_method="exact").transform(digits)
+        return float(np.linalg.norm(U - scnn.transform(digits)) / np.linalg.norm(U))
+
+    assert distance(10.0) < 0.5 * distance(1.0)
+
+
+def test_alpha_max_is_the_edge_of_all_zero_codes(digits: Any) -> None:
+    scnn = SCNN(8, random_state=0)
+    edge = scnn.alpha_max(digits)
+    assert not hasattr(scnn, "n_features_in_")
+    assert_allclose(edge, 8 / 64 * np.linalg.norm(digits, axis=1).max())
+    with pytest.warns(UserWarning, match=r"every code is zero: alpha=.* must be below"):
+        above = SCNN(8, 1.0001 * edge, random_state=0).fit(digits)
+    assert not above.usage_.any()
+    assert above.n_revived_ == 0
+    for seed in range(3):
+        assert SCNN(8, 0.999 * edge, random_state=seed).fit(digits).usage_.any()
+
+
+def test_revived_atoms_are_counted_and_used(digits: Any) -> None:
+    D = np.zeros((10, 64))
+    D[0, 30] = 1
+    scnn = SCNN(10, 0.05, init=D).fit(digits)
+    assert scnn.n_revived_ >= 9
+    assert (scnn.usage_ > 0).all()
+    assert (np.diff(scnn.energy_path_) <= 0).all()
+
+
+def test_the_default_solver_is_at_least_as_good_as_the_papers(digits: Any) -> None:
+    for init in ("data", "paper"):
+        for dtype in (np.float64, np.float32):
+            X = digits[:300].astype(dtype)
+            paper = SCNN(15, 0.1, init=init, solver="paper", random_state=0)
+            with pytest.warns(ConvergenceWarning):
+                paper.fit(X)
+            assert paper.n_iter_ == 50
+            default = SCNN(15, 0.1, init=init, random_state=0).fit(X)
+            assert paper.energy_path_[0] == default.energy_path_[0]  # the same start
+            assert default.energy_ <= paper.energy_
+
+
+def test_codes_of_permuted_rows_are_the_permuted_codes(digits: Any) -> None:
+    D = SCNN(12, 0.1, random_state=0, tol=1e-2).fit(digits).components_
+    order = np.random.default_rng(0).permutation(len(digits))
+    straight = SCNN(12, 0.1, init=D).fit(digits)
+    shuffled = SCNN(12, 0.1, init=D).fit(digits[order])
+    assert_allclose(shuffled.components_, straight.components_, atol=1e-7)
+    assert_allclose(shuffled.transform(digits), straight.transform(digits), atol=1e-7)
+
+
+def test_callback_sees_every_iteration_and_may_stop(digits: Any) -> None:
+    seen: list[Iteration] = []
+    scnn = SCNN(8, 0.1, random_state=0, callback=seen.append).fit(digits)
+    assert [now.n_iter for now in seen] == list(range(1, scnn.n_iter_ + 1))
+    stopped = SCNN(8, 0.1, random_state=0, callback=lambda now: now.n_iter == 3).fit(digits)
+    assert stopped.n_iter_ == 3
+    assert stopped.stop_reason_ == "the callback asked to stop"
+
+
+def test_verbose_prints_a_line_an_iteration(
+    digits: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scnn = SCNN(8, 0.1, random_state=0, verbose=1).fit(digits)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == scnn.n_iter_
+    assert lines[0].startswith("[SCNN] iteration 1/200  energy per sample ")
+    SCNN(8, 0.1, random_state=0).fit(digits)
+    assert capsys.readouterr().out == ""
+
+
+def test_max_iter_reached_is_said(digits: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached before convergence; raise"):
+        scnn = SCNN(8, 0.1, max_iter=2, random_state=0).fit(digits)
+    assert scnn.n_iter_ == 2
+
+
+def test_lives_in_a_pipeline_a_grid_search_and_a_pickle(digits: Any) -> None:
+    y = (digits[:, 20] > 0.5).astype(int)
+    model = make_pipeline(SCNN(6, random_state=0, tol=1e-2), LogisticRegression())
+    search = GridSearchCV(model, {"scnn__alpha": [0.05, 0.1], "scnn__split_sign": [False, True]})
+    search.fit(digits, y)
+    assert search.best_score_ > 0.7
+    by_energy = GridSearchCV(SCNN(random_state=0, tol=1e-2), {"n_components": [2, 8]}).fit(digits)
+    assert by_energy.best_params_ == {"n_components": 8}
+    scnn = by_energy.best_estimator_
+    assert_array_equal(pickle.loads(pickle.dumps(scnn)).transform(digits), scnn.transform(digits))

@@ -1,0 +1,52 @@
+"""scikit-learn's own checks, none expected to fail, and those it leaves out for third parties."""
+
+from typing import Any
+
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lincode import SCNN
+
+# Small and quick; every transform, sign and start that has code of its own.
+VARIANTS = [
+    SCNN(),
+    SCNN(n_components=3, transform_method="exact"),
+    SCNN(n_components=3, transform_method="relearn"),
+    SCNN(n_components=3, split_sign=True),
+    SCNN(n_components=3, positive_code=True),
+    SCNN(n_components=3, init="paper"),
+    SCNN(n_components=3, encoder_weight=0.0),
+    SCNN(n_components=3, solver="paper", max_iter=5),
+]
+
+# The checks allow a handful of iterations and transform arrays after fitting data frames.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:SCNN. max_iter was reached"),
+    pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
+]
+
+
+@parametrize_with_checks(VARIANTS)
+def test_scikit_learn_checks(estimator: BaseEstimator, check: Any) -> None:
+    check(estimator)
+
+
+LEFT_OUT = [
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_global_set_output_transform_polars",
+    "check_global_output_transform_pandas",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+    "check_get_feature_names_out_error",
+    "check_dataframe_column_names_consistency",
+]
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+@pytest.mark.parametrize("estimator", VARIANTS, ids=str)
+def test_checks_left_out_for_third_parties(estimator: BaseEstimator, name: str) -> None:
+    getattr(estimator_checks, name)("SCNN", clone(estimator))

@@ -1,0 +1,51 @@
+import threading
+import time
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from lincode.rows.threads import ordered_map, thread_count
+
+
+def blas_threads() -> list[int]:
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_results_come_in_the_order_of_the_items(n_threads: int) -> None:
+    def slow_first(i: int) -> int:
+        time.sleep(0.02 if i == 0 else 0)
+        return i * i
+
+    assert list(ordered_map(slow_first, range(6), n_threads)) == [0, 1, 4, 9, 16, 25]
+
+
+def test_threads_are_used_each_with_one_blas_thread_and_all_is_put_back() -> None:
+    before = blas_threads()
+    barrier = threading.Barrier(2, timeout=10)  # passes only if two run at once
+
+    def meet(_: int) -> list[int]:
+        barrier.wait()
+        return blas_threads()
+
+    for inside in ordered_map(meet, range(2), 2):
+        assert all(n == 1 for n in inside)
+    assert blas_threads() == before
+
+
+def test_an_error_in_a_thread_is_raised_and_all_is_put_back() -> None:
+    before = blas_threads()
+
+    def fail(i: int) -> int:
+        raise ValueError(f"item {i}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        list(ordered_map(fail, range(3), 2))
+    assert blas_threads() == before
+
+
+def test_none_follows_the_limits_of_blas() -> None:
+    with threadpool_limits(1, user_api="blas"):
+        assert thread_count(None) == 1
+    assert thread_count(3) == 3
+    assert thread_count(-1) >= 1

@@ -1,0 +1,51 @@
+"""The demo is run in full by ``make demo``; here, that its parts fit together."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lincode import SCNN
+
+
+@pytest.fixture(scope="module")
+def demo() -> Any:
+    path = Path(__file__).parents[1] / "examples" / "demo.py"
+    spec = importlib.util.spec_from_file_location("demo", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_has_a_row_for_each_contestant(
+    demo: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "M", 6)
+    monkeypatch.setattr(demo, "SHARES", (0.05,))
+    monkeypatch.setattr(demo.console, "width", 120)
+    scnn = demo.compare_on_digits()
+    printed = capsys.readouterr().out
+    for row in ("SCNN, encoder", "SCNN, exact codes", "PCA", "scikit-learn dictionary"):
+        assert row in printed
+    assert scnn.components_.shape == (6, 64)
+
+
+def test_splits_do_not_overlap(demo: Any) -> None:
+    train, val, test, *labels = demo.digits()
+    assert [len(part) for part in (train, val, test)] == [len(y) for y in labels]
+    assert len(train) + len(val) + len(test) == 1797
+    rows = [tuple(row) for part in (train, val, test) for row in part]
+    assert len(set(rows)) == 1797
+    assert train.min() == -1
+    assert train.max() == 1
+
+
+def test_pictures_are_written(demo: Any, tmp_path: Path) -> None:
+    X = demo.photo_patches(200)
+    np.testing.assert_allclose(X.mean(axis=1), 0, atol=1e-12)
+    files = demo.draw({"photographs": SCNN(4, 0.01, random_state=0).fit(X)}, tmp_path)
+    assert all(file.stat().st_size > 5000 for file in files)
