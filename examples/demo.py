@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import copy
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.decomposition import PCA, MiniBatchDictionaryLearning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import extract_patches_2d
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
@@ -65,9 +67,9 @@ def photo_patches(n: int = 10_000) -> Floats:
 def train(name: str, scnn: SCNN, X: Floats) -> SCNN:
     """Fit with a live progress bar."""
     columns = (
-        TextColumn("{task.description:<26}"),
-        BarColumn(),
-        TextColumn("{task.completed:>3.0f} iterations  energy per sample {task.fields[energy]}"),
+        TextColumn("{task.description:<22}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:>3.0f} iterations, energy {task.fields[energy]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
@@ -103,26 +105,27 @@ def milliseconds(encode: Callable[[Floats], Floats], X: Floats) -> float:
     return 1000 * float(np.median(seconds))
 
 
-def compare_on_digits() -> SCNN:
-    """Train on the digits, print the table, give back the network."""
+def compare_on_digits() -> tuple[SCNN, Floats]:
+    """Train on the digits, print the table, give back the network and its training data."""
     X_train, X_val, X_test, y_train, y_val, y_test = digits()
     alpha_max = SCNN(n_components=M).alpha_max(X_train)
     tried = []
     for share in SHARES:
         alpha = share * alpha_max
         network = SCNN(n_components=M, alpha=alpha, random_state=0)
-        train(f"digits, alpha = {share} max", network, X_train)
+        train(f"digits, {share} alpha_max", network, X_train)
         for part in THRESHOLDS:
             coder = copy.copy(network).set_params(threshold=part * alpha)
             codes = [coder.transform(X_train), coder.transform(X_val)]
             tried.append((best_svm(codes, y_train, y_val)[0], coder))
     scnn: SCNN = max(tried, key=lambda pair: pair[0])[1]
     console.print(
-        f"Best on validation digits: alpha = {scnn.alpha:.3f}, {scnn.alpha / alpha_max:.2f} of"
-        f" alpha_max, with threshold = {scnn.threshold:.3f}."
+        f"Best on validation digits: alpha = {scnn.alpha:.3f}, threshold = {scnn.threshold:.3f}."
     )
 
-    with console.status("fitting PCA and scikit-learn's dictionary learning"):
+    # scikit-learn's lasso_cd warns for single samples, whatever its max_iter.
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    with console.status("fitting PCA and scikit-learn's dictionary"):
         pca = PCA(n_components=min(M, 64) // 2).fit(X_train)
         # The same lasso: scikit-learn weighs ½‖x − uD‖² against ‖u‖₁ by λp/m.
         penalty = scnn.alpha * 64 / M
@@ -135,11 +138,11 @@ def compare_on_digits() -> SCNN:
     contestants: list[tuple[str, Callable[[Floats], Floats], Callable[[Floats], Floats]]] = [
         ("SCNN, encoder", scnn.transform, scnn.inverse_transform),
         ("SCNN, exact codes", exact.transform, exact.inverse_transform),
-        (f"PCA, {pca.n_components_} components", pca.transform, pca.inverse_transform),
+        (f"PCA, {pca.n_components_} units", pca.transform, pca.inverse_transform),
         ("scikit-learn dictionary", dictionary.transform, lambda U: U @ dictionary.components_),
     ]
-    table = Table(title=f"{len(X_test)} test digits of 8×8, {M} units, linear SVM (one-vs-one)")
-    for heading in ("", "RMS error", "zeros in code", "accuracy", "ms per 1000 samples"):
+    table = Table(title=f"{len(X_test)} test digits of 8×8, {M} units, linear SVM")
+    for heading in ("", "RMS error", "zeros", "accuracy", "ms per 1000"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, encode, decode in contestants:
         codes = [encode(X) for X in (X_train, X_val, X_test)]
@@ -152,20 +155,25 @@ def compare_on_digits() -> SCNN:
             f"{milliseconds(encode, X_test):.2f}",
         )
     console.print(table)
-    return scnn
+    return scnn, X_train
 
 
-def draw(networks: dict[str, SCNN], folder: Path) -> list[Path]:
-    """Pictures of atoms, filters and energy."""
+def draw(networks: dict[str, tuple[SCNN, Floats]], folder: Path) -> list[Path]:
+    """Pictures of atoms, filters and energy.
+
+    A filter's weights are drawn times the spread of their pixels: weights of border pixels
+    that hardly ever change are large and mean little.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = Figure(figsize=(9, 4.8 * len(networks)), layout="constrained")
     axes = pictures.subplots(len(networks), 2, squeeze=False)
-    for (name, scnn), (left, right) in zip(networks.items(), axes, strict=True):
+    for (name, (scnn, X)), (left, right) in zip(networks.items(), axes, strict=True):
+        filters = scnn.encoder_ * X.std(axis=0)
         plot_atoms(scnn.components_, ax=left).set_title(f"{name}: atoms (dictionary D)")
-        plot_atoms(scnn.encoder_, ax=right).set_title(f"{name}: filters (encoder C)")
+        plot_atoms(filters, ax=right).set_title(f"{name}: filters (encoder C × spread)")
     curves = Figure(figsize=(6, 4), layout="constrained")
     ax = curves.subplots()
-    for name, scnn in networks.items():
+    for name, (scnn, _) in networks.items():
         plot_energy(scnn.energy_path_, label=name, ax=ax)
     ax.legend()
     files = [folder / "atoms.png", folder / "energy.png"]
@@ -183,7 +191,7 @@ def main() -> None:
     patches = photo_patches()
     scnn = SCNN(n_components=M, random_state=0)
     scnn.set_params(alpha=0.05 * scnn.alpha_max(patches))
-    networks["photographs"] = train("photographs, 10,000 patches", scnn, patches)
+    networks["photographs"] = train("10,000 photo patches", scnn, patches), patches
     files = draw(networks, folder)
     console.print(f"\nDone in {time.perf_counter() - start:.0f} s. Pictures:")
     for file in files:

@@ -27,11 +27,12 @@ def test_the_table_has_a_row_for_each_contestant(
     monkeypatch.setattr(demo, "M", 6)
     monkeypatch.setattr(demo, "SHARES", (0.05,))
     monkeypatch.setattr(demo.console, "width", 120)
-    scnn = demo.compare_on_digits()
+    scnn, X_train = demo.compare_on_digits()
     printed = capsys.readouterr().out
     for row in ("SCNN, encoder", "SCNN, exact codes", "PCA", "scikit-learn dictionary"):
         assert row in printed
     assert scnn.components_.shape == (6, 64)
+    assert X_train.shape[1] == 64
 
 
 def test_splits_do_not_overlap(demo: Any) -> None:
@@ -47,5 +48,6 @@ def test_splits_do_not_overlap(demo: Any) -> None:
 def test_pictures_are_written(demo: Any, tmp_path: Path) -> None:
     X = demo.photo_patches(200)
     np.testing.assert_allclose(X.mean(axis=1), 0, atol=1e-12)
-    files = demo.draw({"photographs": SCNN(4, 0.01, random_state=0).fit(X)}, tmp_path)
+    scnn = SCNN(4, 0.01, random_state=0).fit(X)
+    files = demo.draw({"photographs": (scnn, X)}, tmp_path)
     assert all(file.stat().st_size > 5000 for file in files)

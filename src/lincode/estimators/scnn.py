@@ -389,7 +389,7 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if method == "encoder":
             threshold = weights.threshold if self.threshold is None else float(self.threshold)
             for rows in blocks(len(U), ENCODE_ROWS):
-                U[rows] = encode(X[rows], C, threshold, positive=weights.positive)
+                encode(X[rows], C, threshold, positive=weights.positive, out=U[rows])
             return U
 
         problem = weights.code_problem(D, C.astype(np.float64), X.dtype)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse
 
 from lincode.core.code_step import CodeProblem, Codes, code_step
 from lincode.core.dictionary_step import dictionary_step
@@ -208,10 +209,15 @@ class SCNNTraining:
         )
 
 
-def encode(X: Rows, C: Array, threshold: float, *, positive: bool = False) -> Array:
+def encode(
+    X: Rows, C: Array, threshold: float, *, positive: bool = False, out: Array | None = None
+) -> Array:
     """The code of unseen rows: soft_threshold(X Cᵀ, threshold). One product."""
-    U = np.asarray(X @ C.T)
-    return soft_threshold(U, threshold, positive=positive, out=U)
+    if out is None or scipy.sparse.issparse(X):
+        U = np.asarray(X @ C.T)
+    else:
+        U = np.matmul(X, C.T, out=out)
+    return soft_threshold(U, threshold, positive=positive, out=U if out is None else out)
 
 
 def solve_codes(
