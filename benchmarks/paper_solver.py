@@ -29,7 +29,7 @@ def timed(scnn: SCNN, X: Any) -> tuple[float, SCNN]:
 
 
 def until(energy: float) -> Callable[[Iteration], bool]:
-    return lambda now: now.energy <= energy
+    return lambda now: now.energy_per_sample <= energy
 
 
 def main() -> None:

@@ -77,7 +77,10 @@ def train(name: str, scnn: SCNN, X: Floats) -> SCNN:
 
         def show(now: Iteration) -> None:
             progress.update(
-                task, completed=now.n_iter, total=now.max_iter, energy=f"{now.energy:.4f}"
+                task,
+                completed=now.n_iter,
+                total=now.max_iter,
+                energy=f"{now.energy_per_sample:.4f}",
             )
 
         scnn.set_params(callback=show).fit(X)

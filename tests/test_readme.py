@@ -1,4 +1,4 @@
-"""The README's example runs as printed, and its files are there."""
+"""The examples in the README and the guide run as printed, and the files they name are there."""
 
 import re
 from pathlib import Path
@@ -6,19 +6,34 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+PAGES = ["README.md", "docs/guide.md"]
 
 
-def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(examples) == 1
-    assert len([line for line in examples[0].splitlines() if line]) <= 10
-    exec(compile(examples[0], "README.md", "exec"), {})
+def examples(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run_as_printed(page: str) -> None:
+    names: dict[str, object] = {}  # a page's later examples use what its earlier ones made
+    assert examples(page)
+    for example in examples(page):
+        exec(compile(example, page, "exec"), names)
+
+
+def test_the_readme_shows_ten_lines_and_what_they_print(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (example,) = examples("README.md")
+    assert len([line for line in example.splitlines() if line]) <= 10
+    exec(compile(example, "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    assert "zeros; converged" in printed
+    assert "74% zeros; converged" in printed
     assert "(1797, 64)" in printed
 
 
-def test_files_named_are_there() -> None:
-    for name in re.findall(r"`([\w./-]+\.(?:md|py))`", README):
+@pytest.mark.parametrize("page", PAGES)
+def test_files_named_are_there(page: str) -> None:
+    named = re.findall(r"[`(]([\w./-]+\.(?:md|py))[`)]", (ROOT / page).read_text())
+    for name in named:
         assert (ROOT / name).exists(), name

@@ -9,8 +9,13 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 
-def rms_error(X: ArrayLike, X_reconstructed: ArrayLike) -> float:
+def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
     """Root mean square of X − X_reconstructed over all entries.
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse matrix of shape (n_samples, n_features)
+    X_reconstructed : array-like of the same shape
 
     Examples
     --------
@@ -18,8 +23,11 @@ def rms_error(X: ArrayLike, X_reconstructed: ArrayLike) -> float:
     >>> rms_error([[1.0, 2.0]], [[1.0, 0.0]])
     1.4142135623730951
     """
-    difference = np.asarray(X, dtype=np.float64) - np.asarray(X_reconstructed, dtype=np.float64)
-    return float(np.sqrt(np.mean(difference**2)))
+    A = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+    B = np.asarray(X_reconstructed, dtype=np.float64)
+    if A.shape != B.shape:
+        raise ValueError(f"X and X_reconstructed must have one shape, got {A.shape} and {B.shape}.")
+    return float(np.sqrt(np.mean((A - B) ** 2)))
 
 
 def sparsity(codes: Any, threshold: float = 0.0) -> float:
@@ -40,5 +48,6 @@ def sparsity(codes: Any, threshold: float = 0.0) -> float:
     0.5
     """
     U = codes if issparse(codes) else np.asarray(codes)
-    values = U.data if issparse(codes) else U
-    return 1 - int(np.count_nonzero(np.abs(values) > threshold)) / int(np.prod(U.shape))
+    values = np.asarray(U.data if issparse(codes) else U)
+    active = values.size - int(np.count_nonzero(np.abs(values) <= threshold))
+    return 1 - active / int(np.prod(U.shape))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def plot_atoms(
-    components: ArrayLike,
+    components: Any,
     shape: tuple[int, int] | None = None,
     *,
     n_columns: int | None = None,
@@ -24,8 +23,8 @@ def plot_atoms(
 
     Parameters
     ----------
-    components : array of shape (n_components, n_features)
-        ``components_`` or ``encoder_`` of a fitted network.
+    components : array of shape (n_components, n_features) or fitted network
+        ``components_`` or ``encoder_``; a network stands for its ``components_``.
     shape : (int, int), default=None
         Height and width of one picture. None means square.
     n_columns : int, default=None
@@ -37,7 +36,7 @@ def plot_atoms(
     -------
     matplotlib Axes
     """
-    D = np.asarray(components, dtype=np.float64)
+    D = np.asarray(getattr(components, "components_", components), dtype=np.float64)
     if D.ndim != 2:
         raise ValueError(f"components must have two dimensions, got shape {D.shape}.")
     m, p = D.shape
@@ -61,15 +60,15 @@ def plot_atoms(
     return ax
 
 
-def plot_energy(
-    energy_path: ArrayLike, *, label: str | None = None, ax: Axes | None = None
-) -> Axes:
+def plot_energy(energy_path: Any, *, label: str | None = None, ax: Axes | None = None) -> Axes:
     """The energy above its last value against the outer iteration, on a logarithmic scale.
+
+    Every curve dives at its right end, where it nears the value it is measured from.
 
     Parameters
     ----------
-    energy_path : array of shape (n_iter + 1,)
-        ``energy_path_`` of a fitted network.
+    energy_path : array of shape (n_iter + 1,) or fitted network
+        ``energy_path_``, or the network it belongs to.
     label : str, default=None
         The curve's name in a legend.
     ax : matplotlib Axes, default=None
@@ -79,7 +78,7 @@ def plot_energy(
     -------
     matplotlib Axes
     """
-    path = np.asarray(energy_path, dtype=np.float64)
+    path = np.asarray(getattr(energy_path, "energy_path_", energy_path), dtype=np.float64)
     ax = ax if ax is not None else _new_axes()
     above = path[:-1] / path[-1] - 1 if path[-1] > 0 else path[:-1]
     ax.semilogy(above, label=label)

@@ -78,6 +78,30 @@ def test_energy_never_rises_however_few_steps(problem_and_data: Any, max_iter: i
     assert after <= before * (1 + 100 * np.finfo(X.dtype).eps)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_row_ends_higher_than_it_started(dtype: Any) -> None:
+    """From near the optimum, where momentum overshoots, row by row and after few steps."""
+    for seed in range(20):
+        X, U, D, C, problem = random_problem(seed, 30, 8, 12, 0.1, 0.05, False, dtype)
+        best = code_step(U, X, problem, tol=1e-9, max_iter=20_000).U
+        rng = np.random.default_rng(seed)
+        near = best + (1e-2 * rng.standard_normal(best.shape)).astype(dtype)
+        after = code_step(near, X, problem, tol=0.0, max_iter=10).U
+        for n in range(30):
+            row = slice(n, n + 1)
+            before = energy(X[row], near[row], D, C, 0.1, 0.05)
+            assert energy(X[row], after[row], D, C, 0.1, 0.05) <= before + 50 * np.finfo(dtype).eps
+
+
+def test_a_zero_row_with_a_code_is_not_optimal() -> None:
+    _, _, _, _, problem = random_problem(0, 1, 4, 3, 0.1, 1.0, False, np.float64)
+    start = np.ones((1, 3))
+    assert code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=0).residual == 1
+    solved = code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=5000)
+    assert not solved.U.any()
+    assert solved.residual == 0
+
+
 @pytest.mark.parametrize("lam", [0.02, 0.3, 1.0])
 @pytest.mark.parametrize("eta", [0.2, 1.0])
 @pytest.mark.parametrize(("p", "m"), [(12, 8), (8, 20)])

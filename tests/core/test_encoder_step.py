@@ -35,6 +35,18 @@ def test_is_the_minimum_norm_least_squares_solution(
     assert encoder_residual(C, CodeStats.of(U, Xs), factor) < 1e-10
 
 
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
+def test_the_span_of_the_data_is_all_that_counts(
+    rng: np.random.Generator, shape: tuple[int, int]
+) -> None:
+    X = rng.standard_normal(shape)
+    X[:, 2] = X[:, 1]
+    C = rng.standard_normal((3, shape[1]))
+    C_span = factor_data(X).span(C)
+    assert_allclose(X @ C_span.T, X @ C.T, atol=1e-8)
+    assert np.linalg.norm(C_span) < np.linalg.norm(C)
+
+
 def test_blocks_change_nothing(rng: np.random.Generator) -> None:
     for shape in ((50, 6), (6, 50)):
         X, UtX = rng.standard_normal(shape), rng.standard_normal((4, shape[1]))
@@ -43,10 +55,20 @@ def test_blocks_change_nothing(rng: np.random.Generator) -> None:
         assert_allclose(whole.trace, (X**2).sum())
 
 
-def test_residual_is_one_where_nothing_was_done(rng: np.random.Generator) -> None:
+def test_residual_is_the_largest_cosine_left(rng: np.random.Generator) -> None:
     X, U = rng.standard_normal((20, 6)), rng.standard_normal((20, 3))
+    X[:, 4] = 0
+    C = rng.standard_normal((3, 6))
+    left = U - X @ C.T
+    lengths = np.outer(np.linalg.norm(U, axis=0), np.linalg.norm(X, axis=0))
+    cosine = np.abs(left.T @ X)[:, [0, 1, 2, 3, 5]] / lengths[:, [0, 1, 2, 3, 5]]
     stats, factor = CodeStats.of(U, X), factor_data(X)
-    assert_allclose(encoder_residual(np.zeros((3, 6)), stats, factor), 1)
+    assert_allclose(encoder_residual(C, stats, factor), cosine.max())
+    scale = 10.0 ** np.arange(-3, 3)  # features of another scale leave it as it is
+    scaled = factor_data(X * scale)
+    assert_allclose(
+        encoder_residual(C / scale, CodeStats.of(U, X * scale), scaled), cosine.max(), rtol=1e-6
+    )
     assert encoder_residual(np.zeros((3, 6)), CodeStats.of(0 * U, X), factor) == 0
 
 

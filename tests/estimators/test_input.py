@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from lincode import SCNN
+from lincode.core import blocks
 
 
 def fit(X: Any, **parameters: Any) -> SCNN:
@@ -97,20 +98,25 @@ def test_sparse_is_dense(X: Any, kind: str, dtype: Any) -> None:
 
 def test_sparse_is_never_made_dense_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     X = scipy.sparse.random_array(
-        (5000, 30), density=0.1, format="csr", rng=np.random.default_rng(0)
+        (1000, 30), density=0.1, format="csr", rng=np.random.default_rng(0)
     )
     sizes = []
     original = scipy.sparse.csr_array.toarray
 
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        sizes.append(self.shape[0])
+        sizes.append(self.shape[0] * self.shape[1])
         return original(self, *args, **kwargs)
 
+    monkeypatch.setattr(blocks, "DENSE_ENTRIES", 3000)
     monkeypatch.setattr(scipy.sparse.csr_array, "toarray", watched)
-    scnn = fit(X, n_components=4, alpha=0.005, tol=1e-2)
-    scnn.transform(X), scnn.score(X), scnn.alpha_max(X)
+    init = np.zeros((4, 30))
+    init[0, 0] = 1
+    scnn = fit(X, n_components=4, alpha=0.005, tol=1e-2, init=init, threshold="match")
+    assert scnn.n_revived_ >= 3  # which looks at residuals of rows
+    scnn.transform(X), scnn.score(X), scnn.alpha_max(X), scnn.reconstruct(X)
+    fit(X, n_components=4, alpha=0.005, tol=1e-2, threshold="match")
     assert sizes
-    assert max(sizes) < 5000
+    assert max(sizes) <= 3000
 
 
 SHAPES: dict[str, Any] = {
@@ -131,7 +137,7 @@ SHAPES: dict[str, Any] = {
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("solver", ["auto", "paper"])
 @pytest.mark.parametrize("encoder_weight", [1.0, 0.0])
-@pytest.mark.filterwarnings("ignore:SCNN. max_iter")
+@pytest.mark.filterwarnings("ignore:SCNN. max_iter", "ignore:SCNN. the encoder's codes")
 def test_odd_data_give_a_finite_answer(
     X: Any, name: str, solver: str, encoder_weight: float
 ) -> None:
@@ -177,6 +183,12 @@ BAD = [
     (dict(alpha="1"), TypeError, "alpha must be .* got '1' of type str"),
     (dict(alpha=True), TypeError, "alpha must be .* got True of type bool"),
     (dict(encoder_weight=-0.5), ValueError, "encoder_weight must be .* got -0.5"),
+    (
+        dict(threshold="auto"),
+        ValueError,
+        "threshold must be a number .* 'match' or None, got 'auto",
+    ),
+    (dict(alpha=10**400), ValueError, "alpha must be a finite number"),
     (dict(threshold=-1.0), ValueError, "threshold must be .* or None, got -1.0"),
     (dict(n_components=0), ValueError, "n_components must be an integer of at least 1 or None, go"),
     (dict(n_components=2.0), TypeError, "n_components must be an integer .* got 2.0 of type float"),
@@ -199,6 +211,8 @@ BAD = [
     (dict(n_jobs=0), ValueError, "n_jobs must be None or an integer but 0, got 0"),
     (dict(n_jobs=1.5), ValueError, "n_jobs must be None or an integer but 0, got 1.5"),
     (dict(verbose=-1), ValueError, "verbose must be .* got -1"),
+    (dict(verbose=None), TypeError, "verbose must be an integer .* got None"),
+    (dict(n_jobs=True), ValueError, "n_jobs must be None or an integer but 0, got True"),
     (dict(callback=3), TypeError, "callback must be callable or None, got 3"),
     (dict(random_state="x"), ValueError, "cannot be used to seed"),
 ]
@@ -249,6 +263,19 @@ def test_bad_parameters_are_noticed_at_transform_too(X: Any) -> None:
     scnn = fit(X).set_params(threshold=-1)
     with pytest.raises(ValueError, match="threshold must be"):
         scnn.transform(X)
+
+
+def test_float32_says_when_a_weight_is_beyond_it(X: Any) -> None:
+    with pytest.raises(ValueError, match=r"encoder_weight=1e.40 makes numbers that float32 cannot"):
+        fit(X.astype(np.float32), encoder_weight=1e40)
+    with pytest.warns(UserWarning, match=r"every code is zero: alpha=1e.40 must be below"):
+        fit(X.astype(np.float32), alpha=1e40)
+
+
+def test_features_too_small_for_the_encoder_are_reported(X: Any) -> None:
+    with pytest.warns(UserWarning, match=r"some features of X are so small .*; scale the features"):
+        scnn = fit(X * np.where(np.arange(64) == 20, 1e-9, 1))
+    assert scnn.optimality_["encoder"] > 1e-3
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

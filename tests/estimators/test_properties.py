@@ -15,6 +15,7 @@ from lincode.core.energy import energy
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter"),
     pytest.mark.filterwarnings("ignore:SCNN. every code is zero"),
+    pytest.mark.filterwarnings("ignore:SCNN. the encoder's codes"),
 ]
 
 

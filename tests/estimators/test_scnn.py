@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from lincode import SCNN, Iteration, soft_threshold
+from lincode.core.encoder_step import factor_data
 from lincode.core.energy import energy
+from lincode.networks._alternate import alternate
+from lincode.networks.scnn import SCNNTraining, Weights
+from lincode.rows.memory import MemoryRows
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +93,8 @@ def test_split_signs_are_two_halves_that_join_again(fitted: SCNN, digits: Any) -
     assert (V >= 0).all()
     assert_array_equal(V[:, :16] - V[:, 16:], U)
     assert_allclose(split.inverse_transform(V), fitted.inverse_transform(U))
-    assert len(split.get_feature_names_out()) == 32
+    names = split.get_feature_names_out()
+    assert list(names[[0, 15, 16, 31]]) == ["scnn0_pos", "scnn15_pos", "scnn0_neg", "scnn15_neg"]
 
 
 def test_inverse_transform_and_reconstruct(fitted: SCNN, digits: Any) -> None:
@@ -141,6 +147,70 @@ def test_a_smaller_tolerance_brings_every_residual_down(digits: Any) -> None:
     assert tight.optimality_["codes"] <= 1e-6
     assert tight.optimality_["dictionary"] <= 1e-6
     assert tight.optimality_["joint"] < 0.2 * loose.optimality_["joint"]
+
+
+def test_joint_residual_is_that_of_the_final_network(digits: Any) -> None:
+    """Computed again from the codes of an independent, plain alternation."""
+    X = digits[:100]
+    training = SCNNTraining(
+        MemoryRows(X, np.zeros((100, 8)), n_threads=1),
+        X[:8] / np.linalg.norm(X[:8], axis=1, keepdims=True), np.zeros((8, 64)),
+        Weights(0.1), factor_data(X), tol=1e-4,
+    )  # fmt: skip
+    alternate(training, max_iter=10, tol=0.0)
+    U, D, C = training.rows.U, training.D, training.C
+    b = X @ D.T / 64 + X @ C.T / 8
+    G = U @ (D @ D.T / 64 + np.eye(8) / 8) - b
+    tau = 0.1 / 8
+    violation = np.where(U != 0, np.abs(G + tau * np.sign(U)), np.maximum(np.abs(G) - tau, 0))
+    expected = (violation.max(axis=1) / np.abs(b).max(axis=1)).max()
+    optimality = training.certify().optimality
+    assert_allclose(optimality["joint"], expected, rtol=1e-6)
+    assert optimality["joint"] > 2 * optimality["codes"]
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_matching_threshold_makes_codes_as_sparse_as_the_trained(
+    digits: Any, positive: bool
+) -> None:
+    scnn = SCNN(20, 0.1, threshold="match", positive_code=positive, random_state=0)
+    codes = scnn.fit_transform(digits)
+    assert_allclose((codes != 0).mean(), scnn.usage_.mean(), atol=1e-3)
+    Z = soft_threshold(digits @ scnn.encoder_.T, scnn.matching_threshold_, positive=positive)
+    assert_allclose(codes, Z, atol=1e-12)
+    assert (view(scnn, threshold=None).transform(digits) != 0).mean() < (codes != 0).mean()
+
+
+def test_an_encoder_that_gives_nothing_is_reported(digits: Any) -> None:
+    scnn = SCNN(20, 0.3 * SCNN(20).alpha_max(digits), encoder_weight=0.1, random_state=0)
+    with pytest.warns(UserWarning, match="encoder's threshold is too high. Set threshold='match'"):
+        scnn.fit(digits)
+    scnn.set_params(threshold="match").fit(digits)
+    scnn.set_params(threshold=None, transform_method="exact").fit(digits)
+
+
+def test_warm_start_on_data_that_lost_a_direction(digits: Any) -> None:
+    """Weights along what the new data do not have must not count."""
+    for seed in range(10):
+        Y = np.random.default_rng(seed).standard_normal((200, 10))
+        scnn = SCNN(6, 0.05, random_state=0, warm_start=True, transform_method="exact")
+        scale = np.where(np.arange(10) == 3, 4e-7, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # features so small are reported
+            scnn.fit(Y * scale).fit(Y * scale / 4)
+            scnn.encoder_[:, 3] = 1e6
+            scnn.fit(Y * np.where(np.arange(10) == 3, 0, 1))
+        assert (np.diff(scnn.energy_path_) <= 0).all()
+
+
+def test_alpha_max_copies_nothing_it_should_not(digits: Any) -> None:
+    class Uncopyable:
+        def __deepcopy__(self, memo: object) -> None:
+            raise AssertionError("copied")
+
+        def __call__(self, now: Iteration) -> None: ...
+
+    assert SCNN(8, callback=Uncopyable()).alpha_max(digits) > 0
 
 
 def test_same_seed_same_bits_other_seed_other_start(digits: Any) -> None:
@@ -213,7 +283,8 @@ def test_alpha_max_is_the_edge_of_all_zero_codes(digits: Any) -> None:
     assert not above.usage_.any()
     assert above.n_revived_ == 0
     for seed in range(3):
-        assert SCNN(8, 0.999 * edge, random_state=seed).fit(digits).usage_.any()
+        below = SCNN(8, 0.999 * edge, transform_method="exact", random_state=seed)
+        assert below.fit_transform(digits).any()
 
 
 def test_revived_atoms_are_counted_and_used(digits: Any) -> None:
@@ -261,8 +332,9 @@ def test_verbose_prints_a_line_an_iteration(
 ) -> None:
     scnn = SCNN(8, 0.1, random_state=0, verbose=1).fit(digits)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == scnn.n_iter_
-    assert lines[0].startswith("[SCNN] iteration 1/200  energy per sample ")
+    assert len(lines) == 1 + scnn.n_iter_
+    assert lines[0] == "[SCNN] 600 samples of 64 features: factoring"
+    assert lines[1].startswith("[SCNN] iteration 1/200  energy per sample ")
     SCNN(8, 0.1, random_state=0).fit(digits)
     assert capsys.readouterr().out == ""
 
@@ -279,7 +351,9 @@ def test_lives_in_a_pipeline_a_grid_search_and_a_pickle(digits: Any) -> None:
     search = GridSearchCV(model, {"scnn__alpha": [0.05, 0.1], "scnn__split_sign": [False, True]})
     search.fit(digits, y)
     assert search.best_score_ > 0.7
-    by_energy = GridSearchCV(SCNN(random_state=0, tol=1e-2), {"n_components": [2, 8]}).fit(digits)
+    by_energy = GridSearchCV(
+        SCNN(random_state=0, tol=1e-2, threshold="match"), {"n_components": [2, 8]}
+    ).fit(digits)
     assert by_energy.best_params_ == {"n_components": 8}
     scnn = by_energy.best_estimator_
     assert_array_equal(pickle.loads(pickle.dumps(scnn)).transform(digits), scnn.transform(digits))

@@ -24,6 +24,7 @@ VARIANTS = [
 # The checks allow a handful of iterations and transform arrays after fitting data frames.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter was reached"),
+    pytest.mark.filterwarnings("ignore:SCNN. the encoder's codes"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
 ]
 

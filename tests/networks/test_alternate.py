@@ -99,7 +99,7 @@ def test_the_callback_is_told_and_may_stop() -> None:
     network = Scripted([8.0, 4.0, 2.0, 1.0])
     outcome = alternate(network, max_iter=9, tol=0.0, callback=stop_at_two)
     assert outcome.reason is Reason.CALLBACK
-    assert [(s.n_iter, s.max_iter, s.energy, s.change) for s in seen] == [
+    assert [(s.n_iter, s.max_iter, s.energy_per_sample, s.change) for s in seen] == [
         (1, 9, 2.0, 0.5),
         (2, 9, 1.0, 0.5),
     ]

@@ -58,12 +58,28 @@ def test_a_leap_too_far_is_taken_back(digits: Any) -> None:
     assert training.energy() < reached
 
 
+def test_a_leap_keeps_idle_atoms_in_the_balls(digits: Any) -> None:
+    """No step touches an atom nobody uses but the leap itself."""
+    start = start_from_data(digits, 8, np.random.RandomState(0))
+    training = build(SCNNTraining, digits, start, Weights(0.1))
+    list(training.walk())
+    D, C = training.D.copy(), training.C.copy()
+    D[3], C[3] = np.eye(64)[0], 0
+    training.rows.U[:, 3] = 0
+    training.D, training.C = D, C
+    before = D.copy()
+    before[3] *= 0.1
+    training.before, training.pace = (before, C), 100
+    training.leap()
+    assert (np.linalg.norm(training.D, axis=1) <= 1 + 1e-12).all()
+
+
 def test_leaps_save_iterations(digits: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def iterations_to(target: float) -> tuple[int, float]:
         start = start_from_data(digits, 20, np.random.RandomState(0))
         training = build(SCNNTraining, digits, start, Weights(0.1))
         outcome = alternate(
-            training, max_iter=300, tol=0.0, callback=lambda now: now.energy <= target
+            training, max_iter=300, tol=0.0, callback=lambda now: now.energy_per_sample <= target
         )
         return outcome.n_iter, outcome.energy_path[-1] / len(digits)
 

@@ -44,6 +44,17 @@ def test_an_error_in_a_thread_is_raised_and_all_is_put_back() -> None:
     assert blas_threads() == before
 
 
+def test_overlapping_users_do_not_undo_each_other() -> None:
+    before = blas_threads()
+    first, second = ordered_map(abs, [1, 2], 1), ordered_map(abs, [1, 2], 1)
+    next(first), next(second)
+    assert all(n == 1 for n in blas_threads())
+    list(first)  # the first in is the first out
+    assert all(n == 1 for n in blas_threads())
+    list(second)
+    assert blas_threads() == before
+
+
 def test_none_follows_the_limits_of_blas() -> None:
     with threadpool_limits(1, user_api="blas"):
         assert thread_count(None) == 1

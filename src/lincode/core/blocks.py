@@ -7,10 +7,19 @@ import scipy.sparse
 
 from lincode.core.types import Array, Rows
 
+DENSE_ENTRIES = 2_000_000
+"""Entries of X that may be made dense at a time."""
+
 
 def blocks(n: int, size: int) -> list[slice]:
     """Consecutive slices of at most ``size`` that cover range(n)."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def dense_blocks(X: Rows) -> list[slice]:
+    """Blocks of rows small enough to be made dense one at a time."""
+    N, p = X.shape
+    return blocks(N, max(1, DENSE_ENTRIES // p))
 
 
 def dense(X: Rows) -> Array:

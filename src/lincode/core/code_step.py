@@ -59,10 +59,17 @@ class CodeProblem:
         smallest = max(float(spectrum[0]), 0.0) if m <= p else 0.0
         H = DDt / p
         H.flat[:: m + 1] += eta / m
+        W = D / p + eta / m * C
+        largest = float(np.finfo(dtype).max)
+        if not max(float(np.abs(H).max()), float(np.abs(W).max())) < largest:
+            raise ValueError(
+                f"encoder_weight={eta:g} makes numbers that {dtype} cannot hold; it must be"
+                " smaller."
+            )
         return cls(
             H=H.astype(dtype),
-            W=(D / p + eta / m * C).astype(dtype),
-            tau=lam / m,
+            W=W.astype(dtype),
+            tau=min(lam / m, largest),
             positive=positive,
             L=(max(float(spectrum[-1]), 0.0) + eta / m) * (1 + 1e-6),
             mu=smallest + eta / m,
@@ -114,7 +121,8 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
             rows = rows[going]
             run = run.only(going)
 
-    relative = np.divide(violation, scale, out=np.zeros_like(violation), where=scale > 0)
+    # A row without gradient at zero has the code zero: any violation is a whole one.
+    relative = np.divide(violation, scale, out=np.sign(violation), where=scale > 0)
     return Codes(U, float(relative.max(initial=0)), len(rows))
 
 

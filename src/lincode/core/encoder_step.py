@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from lincode.core.blocks import blocks
+from lincode.core.blocks import blocks, dense_blocks
 from lincode.core.types import Array, Rows
 
 
@@ -28,10 +28,16 @@ class EncoderFactor:
     """Squared singular values of X along them (r,)"""
     trace: float
     """tr XtX = ‖X‖², of all directions"""
+    lengths: Array
+    """‖X[:, k]‖ of each column (p,)"""
 
     def quadratic(self, C: Array) -> float:
         """⟨C XtX, C⟩ = ‖X Cᵀ‖²"""
         return float(np.sum((C @ self.V) ** 2 * self.s2))
+
+    def span(self, C: Array) -> Array:
+        """C without what the data cannot tell: its part along the directions they span."""
+        return np.asarray((C @ self.V) @ self.V.T)
 
 
 def factor_data(X: Rows, block_rows: int = 4096) -> EncoderFactor:
@@ -47,12 +53,20 @@ def factor_data(X: Rows, block_rows: int = 4096) -> EncoderFactor:
     kept = s2 > cutoff * max(s2[-1], 0.0)
     s2, Q = s2[kept], Q[:, kept]
     V = Q if p <= N else np.asarray(X.T @ Q, dtype=np.float64) / np.sqrt(s2)
-    return EncoderFactor(V=V, s2=s2, trace=trace)
+    return EncoderFactor(V=V, s2=s2, trace=trace, lengths=_column_lengths(X))
 
 
 def encoder_step(UtX: Array, factor: EncoderFactor) -> Array:
     """argmin_C ‖U − X Cᵀ‖², of smallest norm: C = UtX XtX⁺."""
     return (UtX @ factor.V / factor.s2) @ factor.V.T
+
+
+def _column_lengths(X: Rows) -> Array:
+    if scipy.sparse.issparse(X):
+        squares = np.asarray(X.astype(np.float64).power(2).sum(axis=0)).ravel()
+    else:
+        squares = sum(np.square(X[rows], dtype=np.float64).sum(axis=0) for rows in dense_blocks(X))
+    return np.asarray(np.sqrt(squares))
 
 
 def _gram_of_columns(X: Rows, block_rows: int) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lincode.core.blocks import blocks, dense
+from lincode.core.blocks import dense, dense_blocks
 from lincode.core.encoder_step import EncoderFactor
 from lincode.core.stats import CodeStats
 from lincode.core.types import Array, Rows
@@ -65,9 +65,8 @@ def lam_max(X: Rows, m: int) -> float:
 
     At U = 0 and C = 0 unit j of row x has gradient x·D[j]/p, at most ‖x‖/p, against λ/m.
     """
-    N, p = X.shape
     longest = max(
         float(np.linalg.norm(dense(X[rows]).astype(np.float64), axis=1).max())
-        for rows in blocks(N, 4096)
+        for rows in dense_blocks(X)
     )
-    return float(m / p * longest)
+    return float(m / X.shape[1] * longest)

@@ -1,4 +1,4 @@
-"""Where training starts: U, D and C before the first step, and the λ that start allows."""
+"""Where training starts: U, D and C before the first step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """How far each step is from its optimum: the certificates every solver is stopped and tested by.
 
-All three are relative, so they read the same for any data: 0 is optimal, 1 is where
-nothing was done.
+All three are relative, so they read the same for data of any scale, and 0 is optimal.
 """
 
 from __future__ import annotations
@@ -38,9 +37,13 @@ def dictionary_residual(D: Array, stats: CodeStats) -> float:
 
 
 def encoder_residual(C: Array, stats: CodeStats, factor: EncoderFactor) -> float:
-    """Max |C XtX − UtX| relative to max |UtX|, the value at C = 0."""
-    scale = float(np.abs(stats.UtX).max(initial=0))
-    if scale == 0:
-        return 0.0
+    """Largest |C XtX − UtX| relative to the lengths of its column of U and its column of X.
+
+    That is the cosine between what the encoder leaves of a code and a feature: 0 where the
+    feature can tell nothing more about the code, whatever its scale.
+    """
     CXtX = (C @ factor.V * factor.s2) @ factor.V.T
-    return float(np.abs(CXtX - stats.UtX).max() / scale)
+    lengths = np.outer(np.sqrt(np.diag(stats.UtU)), factor.lengths)
+    cosine = np.zeros_like(lengths)
+    np.divide(np.abs(CXtX - stats.UtX), lengths, out=cosine, where=lengths > 0)
+    return float(cosine.max(initial=0))

@@ -33,6 +33,7 @@ def soft_threshold(
     >>> soft_threshold(np.array([-3.0, -0.5, 0.0, 2.0]), 1.0)
     array([-2.,  0.,  0.,  1.])
     """
+    t = min(t, float(np.finfo(Z.dtype).max))
     if positive:
         V = np.subtract(Z, t, out=out)
         return np.maximum(V, 0, out=V)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from lincode.core.types import Array, Rows
 
@@ -19,18 +20,18 @@ FLOATS = [np.float64, np.float32]
 
 
 def check_number(
-    name: str, value: object, at_least: float, *, integer: bool = False, or_none: bool = False
+    name: str, value: Any, at_least: float, *, integer: bool = False, or_none: bool = False
 ) -> None:
     """A finite number of the right kind and size, or None where that is allowed."""
     if value is None and or_none:
         return
-    kind = numbers.Integral if integer else numbers.Real
+    kind: type[Any] = numbers.Integral if integer else numbers.Real
     must = f"{name} must be {'an integer' if integer else 'a finite number'} of at least {at_least}"
     if or_none:
         must += " or None"
     if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
         raise TypeError(f"{must}, got {value!r} of type {type(value).__name__}.")
-    if not np.isfinite(float(value)) or float(value) < at_least:
+    if not at_least <= value <= (sys.maxsize if integer else sys.float_info.max):
         raise ValueError(f"{must}, got {value!r}.")
 
 
@@ -66,13 +67,25 @@ def check_dictionary(init: object, m: int, p: int) -> Array:
     return D
 
 
-def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool, scale: bool) -> Rows:
+def check_n_jobs(n_jobs: object) -> None:
+    """None or an integer but 0, as joblib understands it."""
+    integer = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool | np.bool_)
+    if n_jobs is not None and (not integer or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or an integer but 0, got {n_jobs!r}.")
+
+
+def check_rows(estimator: BaseEstimator | None, X: Any, *, reset: bool, scale: bool) -> Rows:
     """X as float64 or float32, dense or CSR, copied only where it has to be converted.
 
-    With ``scale``, also of a magnitude whose squares the precision can hold.
+    With ``scale``, also of a magnitude whose squares the precision can hold. The estimator
+    remembers its features (``reset``) or compares them; without one, nobody does.
     """
+    accepted: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS}
     try:
-        X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
+        if estimator is None:
+            X = check_array(X, input_name="X", **accepted)
+        else:
+            X = validate_data(estimator, X, reset=reset, **accepted)
     except ValueError as error:
         if "could not convert" not in str(error):
             raise

@@ -1,47 +1,42 @@
-"""SCNN as a scikit-learn transformer."""
+"""SCNN as a scikit-learn transformer: its parameters and its training."""
 
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import blocks
+from lincode.core.blocks import dense_blocks
 from lincode.core.encoder_step import factor_data
 from lincode.core.energy import energy, lam_max
 from lincode.core.init import Start, start_from_data, start_from_dictionary, start_of_the_paper
 from lincode.core.types import Array, Rows
 from lincode.estimators._checks import (
-    FLOATS,
     check_choice,
     check_dictionary,
     check_flag,
+    check_n_jobs,
     check_number,
     check_rows,
     unchanged_on_failure,
 )
+from lincode.estimators._coder import LinearCoder
 from lincode.networks._alternate import Callback, Iteration, Outcome, Reason, alternate
-from lincode.networks.scnn import SCNNTraining, Trained, Weights, encode, fix_signs, solve_codes
+from lincode.networks.scnn import SCNNTraining, Trained, fix_signs
 from lincode.networks.scnn_paper import T_MAX, PaperTraining
-from lincode.rows.memory import MemoryRows, code_blocks
-from lincode.rows.threads import ordered_map, thread_count
+from lincode.rows.memory import MemoryRows
+from lincode.rows.threads import thread_count
 
-ENCODE_ROWS = 4096
-"""Rows encoded by one product."""
 MAX_ITER = 200
 """Outer iterations of the default solver."""
-EXACT_ITERATIONS = 20_000
-"""Most accelerated steps for codes solved exactly."""
 
 
-class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SCNN(LinearCoder):
     """Sparse codes by one matrix product: a dictionary and a linear encoder learned together.
 
     Minimises over the codes U, the dictionary D and the encoder C
@@ -60,14 +55,16 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Sparsity λ ≥ 0. Its scale is that of the data: see :meth:`alpha_max`.
     encoder_weight : float, default=1.0
         Factor η ≥ 0 of the encoder term; 1 is the paper's. The larger, the closer the
-        encoder's codes to the best ones and the worse the best ones reconstruct. 0 is plain
-        dictionary learning; the encoder is then fitted once at the end.
-    threshold : float, default=None
+        encoder's codes to the exact ones, and the denser both. 0 is plain dictionary
+        learning; the encoder is then fitted once at the end.
+    threshold : float or "match", default=None
         Threshold of the encoder at ``transform``. None means ``alpha / encoder_weight``, the
-        minimiser of the encoder and ℓ1 terms, or ``alpha`` where the weight is 0. May be
-        changed after ``fit``. Classification often wants a lower one than reconstruction.
+        minimiser of the encoder and ℓ1 terms, or ``alpha`` where the weight is 0. The encoder
+        was fitted to codes that are shrunk already and this shrinks them again, so its codes
+        are much sparser than the trained ones; "match" means ``matching_threshold_``, at which
+        they are just as sparse.
     transform_method : {"encoder", "exact", "relearn"}, default="encoder"
-        What ``transform`` gives. May be changed after ``fit``.
+        What ``transform`` gives.
 
         - "encoder": ``soft_threshold(X Cᵀ, threshold)``, one matrix product;
         - "exact": the U that minimises E for the learned D and C;
@@ -75,8 +72,7 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
           (the paper's "SCNN with re-learning").
     split_sign : bool, default=False
         Give positive and negative parts of the codes as separate features, all ≥ 0: the
-        output has 2m columns, first the positive parts, then the negative ones. May be
-        changed after ``fit``.
+        output has 2m columns, first the positive parts, then the negative ones.
     positive_code : bool, default=False
         Demand U ≥ 0.
     init : {"data", "paper"} or array of shape (n_components, n_features), default="data"
@@ -104,10 +100,10 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     warm_start : bool, default=False
         Start the next ``fit`` from the present dictionary and encoder instead of ``init``.
     verbose : int, default=0
-        Above 0, print a line after each outer iteration.
+        Above 0, print a line before the first and after each outer iteration.
     callback : callable, default=None
         Called after each outer iteration with a :class:`lincode.Iteration`. Training ends
-        if it returns something true.
+        there, and what was learned is kept, if it returns something true.
 
     Attributes
     ----------
@@ -116,6 +112,9 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         positive (the first of equals), unless ``positive_code``.
     encoder_ : array of shape (n_components, n_features)
         The encoder C, a filter a row.
+    matching_threshold_ : float
+        The threshold at which the encoder's codes of the training samples are as sparse as
+        the trained codes (measured on at most 10,000 of them, evenly spaced).
     energy_ : float
         E on the training data, the sum over samples as above.
     energy_path_ : array of shape (n_iter_ + 1,)
@@ -126,11 +125,11 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     stop_reason_ : str
         Why training ended, in a sentence.
     optimality_ : dict of str to float
-        How far from optimal each step is at the end, relative: 0 is optimal, 1 is where
-        nothing was done. "codes" for the last U step, "dictionary" and "encoder" for the D
-        and C steps, and "joint" for the same codes with the D and C that came after them,
-        which tells how far the alternation itself has converged. "codes" and "joint" are
-        the worst row's.
+        How far from optimal each step is at the end, relative; 0 is optimal. "codes" for the
+        last U step, "dictionary" and "encoder" for the D and C steps, and "joint" for the
+        same codes with the D and C that came after them: how much the worst row would still
+        like to move. At the default ``tol`` a few hundredths of "joint" are usual and worth
+        about 1e-4 of the energy; a lower ``tol`` brings it down.
     usage_ : array of shape (n_components,)
         Share of the training samples that use each atom.
     n_revived_ : int
@@ -138,6 +137,12 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : array of str
         Where X had column names that are all strings.
+
+    Notes
+    -----
+    Codes are made with the parameters as they are when they are made: ``threshold``,
+    ``transform_method``, ``split_sign``, ``transform_tol``, ``positive_code``, ``alpha`` and
+    ``encoder_weight`` may be changed after ``fit`` and count from then on.
 
     References
     ----------
@@ -163,7 +168,7 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         alpha: float = 0.1,
         *,
         encoder_weight: float = 1.0,
-        threshold: float | None = None,
+        threshold: float | str | None = None,
         transform_method: str = "encoder",
         split_sign: bool = False,
         positive_code: bool = False,
@@ -218,73 +223,21 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._warn(X, outcome)
         return self
 
-    def transform(self, X: Any) -> Array:
-        """The codes of X, by ``transform_method``.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_components), twice as wide with ``split_sign``
-        """
-        check_is_fitted(self)
-        self._check_parameters()
-        exact = self.transform_method != "encoder"
-        U = self._codes(check_rows(self, X, reset=False, scale=exact), self.transform_method)
-        return np.hstack([np.maximum(U, 0), np.maximum(-U, 0)]) if self.split_sign else U
-
-    def inverse_transform(self, X: Any) -> Array:
-        """The samples that codes stand for: U D.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_components)
-            Codes as ``transform`` gives them, with split signs where it splits them.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        U = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name="codes")
-        m = len(self.components_)
-        if U.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"codes must have {self._n_features_out} columns, as transform gives with"
-                f" split_sign={self.split_sign}, got {U.shape[1]}."
-            )
-        if self.split_sign:
-            U = U[:, :m] - U[:, m:]
-        return np.asarray(U @ self.components_.astype(U.dtype, copy=False))
-
-    def reconstruct(self, X: Any) -> Array:
-        """Encode and decode: what the network makes of X, of the shape of X."""
-        check_is_fitted(self)
-        self._check_parameters()
-        X = check_rows(self, X, reset=False, scale=self.transform_method != "encoder")
-        U = self._codes(X, self.transform_method)
-        return np.asarray(U @ self.components_.astype(X.dtype, copy=False))
-
     def score(self, X: Any, y: object = None) -> float:
         """Minus the energy per sample on X: the larger the better.
 
         The energy is that of the codes that minimise it for the learned D and C, whatever
         ``transform_method`` and ``threshold`` are, so that it is to new data what
-        ``energy_ / n_samples`` is to the training data.
+        ``energy_ / n_samples`` is to the training data. It compares networks of the same
+        ``alpha``, ``encoder_weight`` and ``n_components``, which are part of the energy; to
+        choose those, score what you want the codes for.
         """
         check_is_fitted(self)
         self._check_parameters()
         X = check_rows(self, X, reset=False, scale=True)
         U = self._codes(X, "exact")
-        total = sum(
-            energy(
-                X[rows], U[rows], self.components_, self.encoder_,
-                self.alpha, self.encoder_weight,
-            )
-            for rows in blocks(len(U), ENCODE_ROWS)
-        )  # fmt: skip
+        D, C, alpha, eta = self.components_, self.encoder_, self.alpha, self.encoder_weight
+        total = sum(energy(X[rows], U[rows], D, C, alpha, eta) for rows in dense_blocks(X))
         return -total / len(U)
 
     def alpha_max(self, X: Any) -> float:
@@ -293,7 +246,8 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Holds for training that starts from a zero encoder, as ``init="data"`` and an array
         do, and whatever the atoms: below it an atom that points along the longest sample is
         worth using, at or above it none is. A share of it (0.01 to 0.3) is a choice of alpha
-        that means the same for data of any scale. Needs no ``fit``.
+        that does not depend on the scale of X nor on n_components; it does depend on the
+        longest sample, so look at outliers first. Needs no ``fit``.
 
         Parameters
         ----------
@@ -304,19 +258,11 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         float
         """
         self._check_parameters()
-        X = check_rows(clone(self), X, reset=True, scale=True)
+        X = check_rows(None, X, reset=False, scale=True)
         return lam_max(X, self._width(X))
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_) * (2 if self.split_sign else 1)
 
     def _width(self, X: Rows) -> int:
         return int(X.shape[1] if self.n_components is None else self.n_components)
-
-    def _weights(self, *, eta: float | None = None) -> Weights:
-        eta = float(self.encoder_weight if eta is None else eta)
-        return Weights(lam=float(self.alpha), eta=eta, positive=bool(self.positive_code))
 
     def _start(self, X: Rows, known: Array | None) -> Start:
         m, p = self._width(X), X.shape[1]
@@ -335,6 +281,8 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _train(self, X: Rows, start: Start) -> tuple[Trained, Outcome]:
         paper = self.solver == "paper"
         weights = self._weights()
+        if self.verbose:
+            print(f"[SCNN] {X.shape[0]} samples of {X.shape[1]} features: factoring", flush=True)
         U = start.codes(X, weights.threshold, positive=weights.positive)
         training = (PaperTraining if paper else SCNNTraining)(
             MemoryRows(X, U, n_threads=thread_count(self.n_jobs)),
@@ -359,6 +307,7 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             D, C = fix_signs(D, C)
         self.components_ = D.astype(X.dtype)
         self.encoder_ = C.astype(X.dtype)
+        self.matching_threshold_ = self._matching_threshold(X, float(trained.used.mean()))
         self.energy_ = outcome.energy_path[-1]
         self.energy_path_ = np.array(outcome.energy_path)
         self.n_iter_ = outcome.n_iter
@@ -366,6 +315,16 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.optimality_ = trained.optimality
         self.usage_ = trained.used / X.shape[0]
         self.n_revived_ = trained.n_revived
+
+    def _matching_threshold(self, X: Rows, used: float) -> float:
+        """The threshold that leaves the encoder's codes as dense as those that were trained."""
+        Z = np.asarray(self._sample(X) @ self.encoder_.T)
+        share = min(1.0, used / X.shape[0])
+        return max(0.0, float(np.quantile(Z if self.positive_code else np.abs(Z), 1 - share)))
+
+    def _sample(self, X: Rows) -> Rows:
+        """At most 10,000 rows, evenly spaced."""
+        return X[:: -(-X.shape[0] // 10_000)]
 
     def _warn(self, X: Rows, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER:
@@ -379,44 +338,37 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 else "X is all zero"
             )
             warnings.warn(f"SCNN: every code is zero: {why}.", UserWarning, stacklevel=3)
-
-    def _codes(self, X: Rows, method: str) -> Array:
-        """Codes of validated rows, signs not split."""
-        D = self.components_.astype(np.float64)
-        C = self.encoder_.astype(X.dtype, copy=False)
-        weights = self._weights(eta=0.0 if method == "relearn" else None)
-        U: Array = np.empty((X.shape[0], len(D)), dtype=X.dtype)
-        if method == "encoder":
-            threshold = weights.threshold if self.threshold is None else float(self.threshold)
-            for rows in blocks(len(U), ENCODE_ROWS):
-                encode(X[rows], C, threshold, positive=weights.positive, out=U[rows])
-            return U
-
-        problem = weights.code_problem(D, C.astype(np.float64), X.dtype)
-
-        def solve(rows: slice) -> int:
-            codes = solve_codes(
-                X[rows], C, problem, weights.threshold,
-                tol=self.transform_tol, max_iter=EXACT_ITERATIONS,
-            )  # fmt: skip
-            U[rows] = codes.U
-            return codes.n_open
-
-        n_open = sum(ordered_map(solve, code_blocks(*U.shape), thread_count(self.n_jobs)))
-        if n_open:
+        elif self.transform_method == "encoder":
+            encoded = np.count_nonzero(self._codes(self._sample(X), "encoder"), axis=1).mean()
+            trained = float(self.usage_.sum())
+            if encoded < trained / 100:
+                warnings.warn(
+                    f"SCNN: the encoder's codes have {encoded:.2g} non-zeros a sample, the trained"
+                    f" codes {trained:.2g}: the encoder's threshold is too high. Set"
+                    f" threshold='match' (here {self.matching_threshold_:.3g}) or a number below"
+                    f" {self._encoder_threshold():.3g}.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        if self.solver == "auto" and self.optimality_["encoder"] > 1e-3:
             warnings.warn(
-                f"SCNN: the codes of {n_open} of {len(U)} samples are not within transform_tol ="
-                f" {self.transform_tol} of optimal after {EXACT_ITERATIONS} steps; raise it.",
-                ConvergenceWarning,
+                "SCNN: some features of X are so small beside the others that the encoder cannot"
+                " use them; scale the features alike (StandardScaler, MaxAbsScaler).",
+                UserWarning,
                 stacklevel=3,
             )
-        return U
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, integer=True, or_none=True)
         check_number("alpha", self.alpha, 0)
         check_number("encoder_weight", self.encoder_weight, 0)
-        check_number("threshold", self.threshold, 0, or_none=True)
+        if not isinstance(self.threshold, str):
+            check_number("threshold", self.threshold, 0, or_none=True)
+        elif self.threshold != "match":
+            raise ValueError(
+                "threshold must be a number of at least 0, 'match' or None, got"
+                f" {self.threshold!r}."
+            )
         check_number("max_iter", self.max_iter, 1, integer=True, or_none=True)
         check_number("tol", self.tol, 0)
         check_number("transform_tol", self.transform_tol, 0)
@@ -424,20 +376,14 @@ class SCNN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_choice("solver", self.solver, ("auto", "paper"))
         if isinstance(self.init, str):
             check_choice("init", self.init, ("data", "paper"))
-        check_number("verbose", int(self.verbose), 0, integer=True)
+        if not isinstance(self.verbose, bool | np.bool_):
+            check_number("verbose", self.verbose, 0, integer=True)
         for name in ("split_sign", "positive_code", "warm_start"):
             check_flag(name, getattr(self, name))
         if self.split_sign and self.positive_code:
             raise ValueError(
                 "split_sign=True has nothing to split where positive_code=True; set one to False."
             )
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
-            raise ValueError(f"n_jobs must be None or an integer but 0, got {self.n_jobs!r}.")
+        check_n_jobs(self.n_jobs)
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be callable or None, got {self.callback!r}.")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

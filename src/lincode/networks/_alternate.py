@@ -13,7 +13,7 @@ from typing import Protocol
 class Reason(enum.Enum):
     """Why training ended, as a sentence."""
 
-    CONVERGED = "converged: one more iteration changed the watched error by less than tol"
+    CONVERGED = "converged: the last iteration changed the energy by at most tol"
     MAX_ITER = "max_iter was reached before convergence; raise max_iter or tol"
     CALLBACK = "the callback asked to stop"
 
@@ -24,20 +24,30 @@ class EnergyRoseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is told after each outer iteration."""
+    """What a callback is told after each outer iteration.
+
+    Examples
+    --------
+    Stop after a minute and keep what was learned:
+
+    >>> from lincode import SCNN
+    >>> scnn = SCNN(n_components=20, callback=lambda now: now.seconds > 60)
+    """
 
     n_iter: int
     max_iter: int
-    energy: float
-    """The energy per sample"""
+    energy_per_sample: float
+    """The energy divided by the number of samples; ``energy_`` is the sum"""
     change: float
-    """Relative change of the watched error; training ends when it is at most tol"""
+    """Relative change of the energy by this iteration (with ``solver="paper"``, of the
+    network's reconstruction error); training ends when it is at most tol"""
     seconds: float
-    """Since training started"""
+    """Since the first iteration began"""
 
     def __str__(self) -> str:
         return (
-            f"iteration {self.n_iter}/{self.max_iter}  energy per sample {self.energy:.6g}"
+            f"iteration {self.n_iter}/{self.max_iter}"
+            f"  energy per sample {self.energy_per_sample:.6g}"
             f"  change {self.change:.1e}  {self.seconds:.1f} s"
         )
 
@@ -85,7 +95,7 @@ def alternate(
 ) -> Outcome:
     """Iterate until the watched error changes by at most ``tol``, or ``max_iter``.
 
-    The energy is looked at after every single step; it never rises.
+    The energy is looked at after every step that is kept; it never rises.
     """
     began = time.perf_counter()
     path = [training.energy()]

@@ -85,6 +85,8 @@ class SCNNTraining:
         *,
         tol: float,
     ) -> None:
+        # An encoder from elsewhere may weigh directions these data do not have.
+        C = factor.span(C)
         self.rows, self.D, self.C = rows, D, C
         self.weights, self.factor = weights, factor
         self.stats: CodeStats = rows.stats()
@@ -175,6 +177,8 @@ class SCNNTraining:
         length = np.linalg.norm(R, axis=1)
         useful = (length / p > self.weights.lam / m) & (length > 0)
         revived = idle[: len(R)][useful]
+        if not revived.size:
+            return
         self.D = self.D.copy()
         self.D[revived] = R[useful] / length[useful, None]
         self.n_revived += len(revived)

@@ -9,6 +9,9 @@ mended as follows (paper → here):
     ‖UUᵀ‖²_F and ‖XXᵀ‖²_F in η_D and η_C            spectral norms of UᵀU and XᵀX
     steps (b) and (c) use U of the iteration before the newest U, as the text says
 
+What training watches is the paper's: the change of the network's reconstruction error. The
+start's encoder is reduced to the directions the data span: no gradient ever moves the rest.
+
 Left open by the paper: "until convergence" of an inner loop is here the relative change of
 the iterate falling below ``INNER_RTOL``.
 """

@@ -8,7 +8,7 @@ from operator import add
 
 import numpy as np
 
-from lincode.core.blocks import blocks, dense
+from lincode.core.blocks import blocks, dense, dense_blocks
 from lincode.core.code_step import CodeProblem, code_step
 from lincode.core.stats import CodeStats
 from lincode.core.types import Array, Rows
@@ -71,7 +71,7 @@ class MemoryRows:
         def worst_of(rows: slice) -> Array:
             return _longest(dense(self.X[rows]) - self.U[rows] @ D, k)
 
-        longest = ordered_map(worst_of, chunks(*self.U.shape), self.n_threads)
+        longest = ordered_map(worst_of, dense_blocks(self.X), self.n_threads)
         return reduce(lambda a, b: _longest(np.vstack([a, b]), k), longest)
 
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:

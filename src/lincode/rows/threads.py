@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -34,12 +36,40 @@ def ordered_map(
 
     The items and their order, not the number of threads, fix every sum made of the results.
     """
-    with _blas().limit(limits=1):
+    with _one_blas_thread():
         if n_threads == 1:
             yield from map(f, items)
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 yield from pool.map(f, items)
+
+
+class _OneBlasThread:
+    """BLAS on one thread while anybody is inside.
+
+    The limit is one for the whole process, so who is first in sets it and who is last out
+    takes it back: fits that overlap in several threads do not undo each other.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self.lock:
+            if self.inside == 0:
+                self.limit = _blas().limit(limits=1)
+            self.inside += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.inside -= 1
+                if self.inside == 0:
+                    self.limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
 
 
 @cache

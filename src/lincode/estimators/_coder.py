@@ -1,0 +1,147 @@
+"""The coding side of a linear network: what all that have a dictionary and an encoder share."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted
+
+from lincode.core.blocks import blocks
+from lincode.core.types import Array, Rows
+from lincode.estimators._checks import FLOATS, check_rows
+from lincode.networks.scnn import Weights, encode, solve_codes
+from lincode.rows.memory import code_blocks
+from lincode.rows.threads import ordered_map, thread_count
+
+ENCODE_ROWS = 4096
+"""Rows encoded by one product."""
+EXACT_ITERATIONS = 20_000
+"""Most accelerated steps for codes solved exactly."""
+
+
+class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer with ``components_`` (D) and ``encoder_`` (C); subclasses train them."""
+
+    def transform(self, X: Any) -> Array:
+        """The codes of X, by ``transform_method``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_components), twice as wide with ``split_sign``
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        exact = self.transform_method != "encoder"
+        U = self._codes(check_rows(self, X, reset=False, scale=exact), self.transform_method)
+        return np.hstack([np.maximum(U, 0), np.maximum(-U, 0)]) if self.split_sign else U
+
+    def inverse_transform(self, X: Any) -> Array:
+        """The samples that codes stand for: U D.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_components)
+            Codes as ``transform`` gives them, with split signs where it splits them.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        U = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name="codes")
+        m = len(self.components_)
+        if U.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"codes must have {self._n_features_out} columns, as transform gives with"
+                f" split_sign={self.split_sign}, got {U.shape[1]}."
+            )
+        if self.split_sign:
+            U = U[:, :m] - U[:, m:]
+        return np.asarray(U @ self.components_.astype(U.dtype, copy=False))
+
+    def reconstruct(self, X: Any) -> Array:
+        """Encode and decode: what the network makes of X, of the shape of X."""
+        check_is_fitted(self)
+        self._check_parameters()
+        X = check_rows(self, X, reset=False, scale=self.transform_method != "encoder")
+        U = self._codes(X, self.transform_method)
+        return np.asarray(U @ self.components_.astype(X.dtype, copy=False))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the codes: ``scnn0``, ``scnn1``, …; with split signs ``scnn0_pos``, … first,
+        then ``scnn0_neg``, ….
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        array of str
+        """
+        names = super().get_feature_names_out(input_features)
+        if not self.split_sign:
+            return names
+        units = names[: len(self.components_)]
+        split = [f"{unit}_{sign}" for sign in ("pos", "neg") for unit in units]
+        return np.array(split, dtype=object)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_) * (2 if self.split_sign else 1)
+
+    def _weights(self, *, eta: float | None = None) -> Weights:
+        eta = float(self.encoder_weight if eta is None else eta)
+        return Weights(lam=float(self.alpha), eta=eta, positive=bool(self.positive_code))
+
+    def _encoder_threshold(self) -> float:
+        if self.threshold is None:
+            return self._weights().threshold
+        return float(self.matching_threshold_ if self.threshold == "match" else self.threshold)
+
+    def _codes(self, X: Rows, method: str) -> Array:
+        """Codes of validated rows, signs not split."""
+        D = self.components_.astype(np.float64)
+        C = self.encoder_.astype(X.dtype, copy=False)
+        weights = self._weights(eta=0.0 if method == "relearn" else None)
+        U: Array = np.empty((X.shape[0], len(D)), dtype=X.dtype)
+        if method == "encoder":
+            threshold = self._encoder_threshold()
+            for rows in blocks(len(U), ENCODE_ROWS):
+                encode(X[rows], C, threshold, positive=weights.positive, out=U[rows])
+            return U
+
+        problem = weights.code_problem(D, C.astype(np.float64), X.dtype)
+
+        def solve(rows: slice) -> int:
+            codes = solve_codes(
+                X[rows], C, problem, weights.threshold,
+                tol=self.transform_tol, max_iter=EXACT_ITERATIONS,
+            )  # fmt: skip
+            U[rows] = codes.U
+            return codes.n_open
+
+        n_open = sum(ordered_map(solve, code_blocks(*U.shape), thread_count(self.n_jobs)))
+        if n_open:
+            warnings.warn(
+                f"SCNN: the codes of {n_open} of {len(U)} samples are not within transform_tol ="
+                f" {self.transform_tol} of optimal after {EXACT_ITERATIONS} steps; raise it.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return U
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
