@@ -1,6 +1,7 @@
 """Rules that hold for any data: hypothesis looks for the exception."""
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from lincode import SCNN
 from lincode.core.energy import energy
+from lincode.rows import memory
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter"),
@@ -102,13 +105,46 @@ def test_the_same_seed_gives_the_same_bits(X: Any, parameters: Any) -> None:
     assert_array_equal(one.encoder_, two.encoder_)
 
 
+def assert_same_way_down(one: SCNN, two: SCNN, dtype: Any) -> None:
+    """Of two fits of one iteration: further on, rounding may decide between two good ways."""
+    close = (1e-9 if dtype == np.float64 else 1e-4) * one.energy_path_[0]
+    assert_allclose(two.energy_path_, one.energy_path_, rtol=0, atol=close)
+
+
 @given(data(), networks)
-def test_sparse_starts_and_steps_are_dense_ones(X: Any, parameters: Any) -> None:
-    """One iteration: further on, rounding may decide between two equally good ways."""
+def test_sparse_is_dense(X: Any, parameters: Any) -> None:
     parameters = {**parameters, "max_iter": 1}
     dense, sparse = build(X, parameters).fit(X), build(X, parameters).fit(scipy.sparse.csr_array(X))
-    close = (1e-9 if X.dtype == np.float64 else 1e-4) * dense.energy_path_[0]
-    assert_allclose(sparse.energy_path_, dense.energy_path_, rtol=0, atol=close)
+    assert_same_way_down(dense, sparse, X.dtype)
+
+
+@given(data(), networks)
+def test_float32_is_float64_but_for_rounding(X: Any, parameters: Any) -> None:
+    scnn = build(X, {**parameters, "max_iter": 1})
+    single, double = X.astype(np.float32), X.astype(np.float32).astype(np.float64)
+    assert_same_way_down(clone(scnn).fit(double), clone(scnn).fit(single), np.float32)
+
+
+@given(data(), networks, st.integers(1, 60), st.integers(1, 20))
+def test_blocks_and_threads_change_nothing(
+    X: Any, parameters: Any, entries: int, chunk: int
+) -> None:
+    scnn = build(X, {**parameters, "max_iter": 1})
+    whole = clone(scnn).set_params(n_jobs=1).fit(X)
+    with (
+        mock.patch.object(memory, "BLOCK_ENTRIES", entries),
+        mock.patch.object(memory, "CHUNK_ROWS", chunk),
+    ):
+        parts = clone(scnn).set_params(n_jobs=2).fit(X)
+    assert_same_way_down(whole, parts, X.dtype)
+
+
+@given(data(), networks)
+def test_the_order_of_the_rows_does_not_matter(X: Any, parameters: Any) -> None:
+    D = np.random.default_rng(0).standard_normal((parameters["n_components"], X.shape[1]))
+    scnn = build(X, {**parameters, "max_iter": 1, "init": D})
+    order = np.random.default_rng(1).permutation(len(X))
+    assert_same_way_down(clone(scnn).fit(X), clone(scnn).fit(X[order]), X.dtype)
 
 
 @given(data(), networks)
