@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
-from lincode.core.code_step import CodeProblem, code_step
+from lincode.core.code_step import CodeProblem, _Run, code_step
 from lincode.core.energy import energy
 from lincode.core.optimality import code_violation
 
@@ -91,6 +91,17 @@ def test_no_row_ends_higher_than_it_started(dtype: Any) -> None:
             row = slice(n, n + 1)
             before = energy(X[row], near[row], D, C, 0.1, 0.05)
             assert energy(X[row], after[row], D, C, 0.1, 0.05) <= before + 50 * np.finfo(dtype).eps
+
+
+def test_a_run_that_goes_up_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uphill(self: Any, n_steps: int) -> None:
+        self.U = self.U + np.where(np.arange(len(self.U)) % 2, 1.0, 0.0)[:, None]
+
+    monkeypatch.setattr(_Run, "advance", uphill)
+    X, U, _, _, problem = random_problem(0, 20, 8, 10, 0.1, 1.0, False, np.float64)
+    solved = code_step(U, X, problem, tol=0.0, max_iter=30)
+    assert (solved.U == U).all()
+    assert solved.n_open == 20
 
 
 def test_a_zero_row_with_a_code_is_not_optimal() -> None:

@@ -194,12 +194,12 @@ def test_warm_start_on_data_that_lost_a_direction(digits: Any) -> None:
     for seed in range(10):
         Y = np.random.default_rng(seed).standard_normal((200, 10))
         scnn = SCNN(6, 0.05, random_state=0, warm_start=True, transform_method="exact")
-        scale = np.where(np.arange(10) == 3, 4e-7, 1)
+        small, smaller = (np.where(np.arange(10) == 3, size, 1) for size in (4e-7, 1e-7))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # features so small are reported
-            scnn.fit(Y * scale).fit(Y * scale / 4)
+            scnn.fit(Y * small).fit(Y * smaller)
             scnn.encoder_[:, 3] = 1e6
-            scnn.fit(Y * np.where(np.arange(10) == 3, 0, 1))
+            scnn.fit(Y * smaller)
         assert (np.diff(scnn.energy_path_) <= 0).all()
 
 
