@@ -111,6 +111,9 @@ def test_a_zero_row_with_a_code_is_not_optimal() -> None:
     solved = code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=5000)
     assert not solved.U.any()
     assert solved.residual == 0
+    # Also without a threshold, which would only ever bring it near zero.
+    _, _, _, _, problem = random_problem(0, 1, 4, 3, 0.0, 0.0, False, np.float64)
+    assert not code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=10).U.any()
 
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 1.0])

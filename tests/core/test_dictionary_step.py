@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,10 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from lincode.core import dictionary_step as module
-from lincode.core.dictionary_step import dictionary_step, dictionary_sweep
+from lincode.core.dictionary_dual import solve_dual
+from lincode.core.dictionary_step import dictionary_step, dictionary_sweep, objective
 from lincode.core.optimality import dictionary_residual
 from lincode.core.stats import CodeStats
-
-
-def objective(D: Any, stats: CodeStats) -> float:
-    return float(np.vdot(stats.UtU, D @ D.T) - 2 * np.vdot(stats.UtX, D))
 
 
 def problem(seed: int, m: int, p: int, share: float = 0.5) -> tuple[Any, CodeStats]:
@@ -41,6 +39,41 @@ def test_agrees_with_a_general_solver(seed: int) -> None:
     )
     assert_allclose(objective(ours, stats), general.fun, rtol=1e-9)
     assert_allclose(ours, general.x.reshape(m, p), atol=1e-5)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.floats(0.01, 1))
+def test_the_dual_finds_what_sweeps_find(seed: int, m: int, p: int, size: float) -> None:
+    D, stats = problem(seed, m, p, share=1.0)
+    stats = dataclasses.replace(stats, UtX=size * stats.UtX)  # small: constraints that are slack
+    swept = D
+    for _ in range(3000):
+        swept = dictionary_sweep(swept, stats)
+    at_once = solve_dual(D, stats.UtU, stats.UtX, 1e-12)
+    assert at_once is not None
+    assert dictionary_residual(at_once, stats) <= 1e-9
+    assert_allclose(objective(at_once, stats), objective(swept, stats), rtol=1e-9)
+
+
+def test_where_the_dual_fails_sweeps_do_the_work(rng: np.random.Generator) -> None:
+    """More atoms than rows: UtU is singular and atoms inside the balls are many."""
+    U, X = rng.standard_normal((5, 12)), 0.1 * rng.standard_normal((5, 4))
+    D = rng.standard_normal((12, 4))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    stats = CodeStats.of(U, X)
+    new, residual = dictionary_step(D, stats, tol=1e-8, max_sweeps=100_000)
+    assert residual <= 1e-8
+    assert objective(new, stats) < objective(D, stats)
+    assert_allclose(objective(new, stats), -(X**2).sum(), rtol=1e-6)  # they fit X exactly
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))
+def test_the_step_never_raises(seed: int, m: int, p: int) -> None:
+    D, stats = problem(seed, m, p, share=0.1)
+    for max_sweeps in (0, 1, 50):
+        new, residual = dictionary_step(D, stats, tol=1e-6, max_sweeps=max_sweeps)
+        assert objective(new, stats) <= objective(D, stats) + 1e-12 * abs(objective(D, stats))
+        assert (np.linalg.norm(new, axis=1) <= 1 + 1e-12).all()
+        assert_allclose(residual, dictionary_residual(new, stats))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))

@@ -100,6 +100,9 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     violation = code_violation(U, G, problem.tau, positive=problem.positive)
     value = _objective(U, G, b, problem.tau)
     U = U.copy()
+    if max_iter > 0:  # where b = 0 there is nothing to solve
+        empty = scale == 0
+        U[empty], violation[empty], value[empty] = 0, 0, 0
 
     rows = np.flatnonzero(violation > _allowed(U, scale, problem, tol))
     run = _Run(U[rows], b[rows], problem)

@@ -5,7 +5,7 @@
 Algorithm 1's alternation of three convex steps, each solved by the method that suits it:
 
     U   accelerated proximal gradient, row by row          core/code_step.py
-    D   exact minimisation atom by atom                    core/dictionary_step.py
+    D   Newton on its dual, or atom by atom                core/dictionary_step.py
     C   least squares through one factorisation            core/encoder_step.py
 
 ``scnn_paper.py`` has the same steps by the plain gradient iterations the paper prints.
@@ -34,7 +34,7 @@ CODE_ITERATIONS = 1000
 LOOSEST, TIGHTEST = 1e-2, 1e-6
 """Between these the accuracy of the steps follows the progress of the alternation."""
 SWEEPS = 5
-"""Dictionary sweeps in one outer iteration: more do not make for fewer iterations."""
+"""Most dictionary sweeps in one outer iteration: more do not make for fewer iterations."""
 MOST_MOMENTUM = 0.9
 """The share of the last move that is added before the next iteration grows to this."""
 ROUNDING_TOL = 1e-14
