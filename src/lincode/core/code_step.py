@@ -1,4 +1,4 @@
-"""The U step (B-SCNN input update, paper eqs. 12 to 15): the codes for a given D and C.
+"""The U step (B-SCNN input update, paper eqs. 12 to 14): the codes for a given D and C.
 
 Half the energy, as a function of one row's code u, is
 

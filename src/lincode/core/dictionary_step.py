@@ -27,7 +27,7 @@ def dictionary_step(
     worse than it came. Atoms no row uses are left alone.
     """
     at_once = _all_at_once(D, stats, tol)
-    if objective(at_once, stats) <= objective(D, stats):
+    if at_once is not None and objective(at_once, stats) <= objective(D, stats):
         D = at_once
     residual = dictionary_residual(D, stats)
     for _ in range(max_sweeps):
@@ -43,13 +43,13 @@ def objective(D: Array, stats: CodeStats) -> float:
     return float(np.vdot(stats.UtU, D @ D.T) - 2 * np.vdot(stats.UtX, D))
 
 
-def _all_at_once(D: Array, stats: CodeStats, tol: float) -> Array:
+def _all_at_once(D: Array, stats: CodeStats, tol: float) -> Array | None:
     used = np.flatnonzero(np.diag(stats.UtU))
     if len(used) > MOST_ATOMS:
-        return D
+        return None
     best = solve_dual(D[used], stats.UtU[np.ix_(used, used)], stats.UtX[used], 0.1 * tol)
     if best is None:
-        return D
+        return None
     D = D.copy()
     D[used] = best
     return D

@@ -3,7 +3,7 @@
     min_C ‖U − X Cᵀ‖²      ⟺      C XtX = UtX
 
 XtX does not change during training, so it is factored once. It may be singular (border
-pixels that never change): the minimum-norm solution is taken.
+pixels that never change): the minimum-norm solution is taken. ``encode`` is what it is for.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import scipy.linalg
 import scipy.sparse
 
 from lincode.core.blocks import blocks, dense_blocks
+from lincode.core.prox import soft_threshold
 from lincode.core.types import Array, Rows
 
 
@@ -59,6 +60,17 @@ def factor_data(X: Rows, block_rows: int = 4096) -> EncoderFactor:
 def encoder_step(UtX: Array, factor: EncoderFactor) -> Array:
     """argmin_C ‖U − X Cᵀ‖², of smallest norm: C = UtX XtX⁺."""
     return (UtX @ factor.V / factor.s2) @ factor.V.T
+
+
+def encode(
+    X: Rows, C: Array, threshold: float, *, positive: bool = False, out: Array | None = None
+) -> Array:
+    """The code of unseen rows: soft_threshold(X Cᵀ, threshold). One product."""
+    if out is None or scipy.sparse.issparse(X):
+        U = np.asarray(X @ C.T)
+    else:
+        U = np.matmul(X, C.T, out=out)
+    return soft_threshold(U, threshold, positive=positive, out=U if out is None else out)
 
 
 def _column_lengths(X: Rows) -> Array:

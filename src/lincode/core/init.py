@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lincode.core.blocks import blocks, dense
-from lincode.core.prox import project_unit_ball, soft_threshold
+from lincode.core.encoder_step import encode
+from lincode.core.prox import project_unit_ball
 from lincode.core.types import Array, Rows
 
 
@@ -25,8 +26,7 @@ class Start:
             return np.maximum(self.U, 0) if positive else self.U
         if not self.C.any():
             return np.zeros((X.shape[0], len(self.C)), dtype=X.dtype)
-        U = np.asarray(X @ self.C.T.astype(X.dtype))
-        return soft_threshold(U, threshold, positive=positive, out=U)
+        return encode(X, self.C.astype(X.dtype), threshold, positive=positive)
 
 
 def start_from_data(X: Rows, m: int, rng: np.random.RandomState) -> Start:

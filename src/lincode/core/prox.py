@@ -10,7 +10,7 @@ from lincode.core.types import Array
 def soft_threshold(
     Z: Array, t: float, *, positive: bool = False, out: Array | None = None
 ) -> Array:
-    """argmin_V  ½‖V − Z‖² + t‖V‖₁, entry by entry; over V ≥ 0 if ``positive``. (Paper eq. 14.)
+    """argmin_V  ½‖V − Z‖² + t‖V‖₁, entry by entry; over V ≥ 0 if ``positive``. (Paper eq. 13.)
 
     Parameters
     ----------

@@ -12,9 +12,10 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.blocks import blocks
+from lincode.core.encoder_step import encode
 from lincode.core.types import Array, Rows
 from lincode.estimators._checks import FLOATS, check_rows
-from lincode.networks.scnn import Weights, encode, solve_codes
+from lincode.networks.scnn import Weights, solve_codes
 from lincode.rows.memory import code_blocks
 from lincode.rows.threads import ordered_map, thread_count
 
@@ -110,17 +111,17 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _codes(self, X: Rows, method: str) -> Array:
         """Codes of validated rows, signs not split."""
-        D = self.components_.astype(np.float64)
         C = self.encoder_.astype(X.dtype, copy=False)
         weights = self._weights(eta=0.0 if method == "relearn" else None)
-        U: Array = np.empty((X.shape[0], len(D)), dtype=X.dtype)
+        U: Array = np.empty((X.shape[0], len(C)), dtype=X.dtype)
         if method == "encoder":
             threshold = self._encoder_threshold()
             for rows in blocks(len(U), ENCODE_ROWS):
                 encode(X[rows], C, threshold, positive=weights.positive, out=U[rows])
             return U
 
-        problem = weights.code_problem(D, C.astype(np.float64), X.dtype)
+        D, C64 = (A.astype(np.float64) for A in (self.components_, self.encoder_))
+        problem = weights.code_problem(D, C64, X.dtype)
 
         def solve(rows: slice) -> int:
             codes = solve_codes(

@@ -13,7 +13,10 @@ from typing import Protocol
 class Reason(enum.Enum):
     """Why training ended, as a sentence."""
 
-    CONVERGED = "converged: the last iteration changed the energy by at most tol"
+    CONVERGED = (
+        "converged: the last iteration changed the energy (with solver='paper', the"
+        " reconstruction error) by at most tol"
+    )
     MAX_ITER = "max_iter was reached before convergence; raise max_iter or tol"
     CALLBACK = "the callback asked to stop"
 

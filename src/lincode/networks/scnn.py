@@ -17,14 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 
 from lincode.core.code_step import CodeProblem, Codes, code_step
 from lincode.core.dictionary_step import dictionary_step
-from lincode.core.encoder_step import EncoderFactor, encoder_step
+from lincode.core.encoder_step import EncoderFactor, encode, encoder_step
 from lincode.core.energy import energy_from_stats, rounding_of_energy
 from lincode.core.optimality import dictionary_residual, encoder_residual
-from lincode.core.prox import project_unit_ball, soft_threshold
+from lincode.core.prox import project_unit_ball
 from lincode.core.stats import CodeStats
 from lincode.core.types import Array, Rows
 from lincode.rows.memory import MemoryRows
@@ -40,7 +39,7 @@ MOST_MOMENTUM = 0.9
 ROUNDING_TOL = 1e-14
 """No code can be asked to be better than this."""
 LAST_SWEEPS = 1000
-"""Most sweeps after the last iteration, to certify the dictionary."""
+"""Most dictionary sweeps after the last iteration, where the dual did not solve it."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +184,12 @@ class SCNNTraining:
         self.pace = 0  # the old direction means nothing to new atoms
 
     def closing_steps(self) -> Iterator[str]:
-        """Sweeps until the dictionary is certified, and an encoder where there is none yet."""
+        """The dictionary to its final accuracy, and an encoder where there is none yet."""
         self.D, _ = dictionary_step(self.D, self.stats, tol=self.final_tol, max_sweeps=LAST_SWEEPS)
         yield "dictionary"
-        self.C = encoder_step(self.stats.UtX, self.factor)
-        yield "encoder"
+        if self.weights.eta == 0:
+            self.C = encoder_step(self.stats.UtX, self.factor)
+            yield "encoder"
 
     def certify(self) -> Trained:
         """The network as it is, with the optimality residual of each of its steps.
@@ -211,17 +211,6 @@ class SCNNTraining:
             used=self.stats.used,
             n_revived=self.n_revived,
         )
-
-
-def encode(
-    X: Rows, C: Array, threshold: float, *, positive: bool = False, out: Array | None = None
-) -> Array:
-    """The code of unseen rows: soft_threshold(X Cᵀ, threshold). One product."""
-    if out is None or scipy.sparse.issparse(X):
-        U = np.asarray(X @ C.T)
-    else:
-        U = np.matmul(X, C.T, out=out)
-    return soft_threshold(U, threshold, positive=positive, out=U if out is None else out)
 
 
 def solve_codes(

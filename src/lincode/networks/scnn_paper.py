@@ -46,7 +46,7 @@ class PaperTraining(SCNNTraining):
         yield "encoder"
 
     def input_update(self) -> None:
-        """(a) B-SCNN input update, eq. 15: U ← P(U − η_U ∂E₁/∂U), P at 2 η_U λ/m."""
+        """(a) B-SCNN input update, eq. 14: U ← P(U − η_U ∂E₁/∂U), P at 2 η_U λ/m."""
         lam, positive = self.weights.lam, self.weights.positive
         X, m = self.rows.X, len(self.D)
         problem = self.weights.code_problem(self.D, self.C, X.dtype)
@@ -54,7 +54,7 @@ class PaperTraining(SCNNTraining):
         eta_U = 1 / (2 * problem.L) if problem.L > 0 else 0.0  # L = ‖D Dᵀ/p + η I/m‖
 
         def update(U: Array) -> Array:
-            gradient = 2 * (U @ H - b)  # eq. 13
+            gradient = 2 * (U @ H - b)  # eq. 12
             return soft_threshold(U - eta_U * gradient, 2 * eta_U * lam / m, positive=positive)
 
         self.rows.U[...] = _until_convergence(update, self.rows.U, U_ITERATIONS)
