@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
-from lincode.core.code_step import CodeProblem, _Run, code_step
+from lincode.core.code_problem import CodeProblem
+from lincode.core.code_step import _Run, code_step
 from lincode.core.energy import energy
 from lincode.core.optimality import code_violation
 
@@ -147,6 +148,33 @@ def test_rows_do_not_feel_each_other() -> None:
         [code_step(U[[n]], X[[n]], problem, tol=1e-8, max_iter=10_000).U for n in range(40)]
     )
     assert_allclose(together, alone, atol=1e-12)
+
+
+def test_a_shared_direction_does_not_slow_the_others(rng: np.random.Generator) -> None:
+    """Atoms with a common part: one eigenvalue of H 100 times the next, and few steps still."""
+    D = rng.standard_normal((40, 60)) / 60**0.5 + 1.0
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    X = rng.standard_normal((50, 60)) + 1
+    problem = CodeProblem.of(D, 0 * D, 0.02, 1.0, positive=False, dtype=X.dtype)
+    w = np.linalg.eigvalsh(problem.H)
+    assert_allclose([problem.L, problem.norm], w[-2:], rtol=1e-5)
+    assert w[-1] > 5 * w[-2]
+    M = problem.L * np.eye(40) + problem.sigma * np.outer(problem.v, problem.v)
+    assert np.linalg.eigvalsh(M - problem.H)[0] >= -1e-12
+    solved = code_step(np.zeros((50, 40)), X, problem, tol=1e-6, max_iter=60)
+    assert solved.n_open == 0
+    assert residual_in_float64(X, solved.U, problem) <= 1e-6
+
+
+@pytest.mark.parametrize(("m", "p"), [(1, 5), (5, 1), (2, 2), (7, 3), (3, 7)])
+def test_the_metric_bounds_the_hessian_at_any_shape(
+    rng: np.random.Generator, m: int, p: int
+) -> None:
+    D = rng.standard_normal((m, p)) + 1
+    problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
+    M = problem.L * np.eye(m) + problem.sigma * np.outer(problem.v, problem.v)
+    assert np.linalg.eigvalsh(M - problem.H)[0] >= -1e-12 * problem.norm
+    assert problem.L > 0
 
 
 def test_codes_given_are_left_alone_and_optimal_ones_come_back() -> None:

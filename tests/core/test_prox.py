@@ -1,9 +1,15 @@
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from lincode.core.prox import project_unit_ball, soft_threshold
+from lincode.core import prox
+from lincode.core.optimality import code_violation
+from lincode.core.prox import project_unit_ball, soft_threshold, soft_threshold_along
 
 
 @pytest.mark.parametrize("positive", [False, True])
@@ -40,3 +46,57 @@ def test_projection_is_the_nearest_point_of_the_ball(rng: np.random.Generator) -
             method="bounded", options={"xatol": 1e-10},
         ).x  # fmt: skip
         assert_allclose(v, shrunk * d, atol=1e-6)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(1, 30),
+    rho=st.sampled_from([0.5, 8.0, 1000.0]),
+    t=st.sampled_from([0.0, 0.3, 2.0]),
+    positive=st.booleans(),
+    dtype=st.sampled_from([np.float64, np.float32]),
+)
+def test_soft_threshold_along_is_the_argmin_in_its_docstring(
+    seed: int, m: int, rho: float, t: float, positive: bool, dtype: Any
+) -> None:
+    """Its optimality conditions hold whatever the first guess of the slope was."""
+    rng = np.random.default_rng(seed)
+    Z, at = rng.standard_normal((20, m)).astype(dtype), 2 * rng.standard_normal(20).astype(dtype)
+    v = rng.standard_normal(m)
+    v = (v / np.linalg.norm(v)).astype(dtype)
+    slope = rng.uniform(1, 1 + rho, 20).astype(dtype)
+    prox_enough, prox.ENOUGH = prox.ENOUGH, 0.0
+    try:
+        V = soft_threshold_along(Z, t, v, rho, at, slope=slope, positive=positive)
+    finally:
+        prox.ENOUGH = prox_enough
+    assert V.dtype == dtype
+    assert not (positive and (V < 0).any())
+    V, Z, v, at = (A.astype(np.float64) for A in (V, Z, v, at))
+    gradient = V - Z + rho * (V @ v - at)[:, None] * v
+    worst = code_violation(V, gradient, t, positive=positive).max()
+    assert worst <= 50 * np.finfo(dtype).eps * (1 + rho) * np.abs(at).max()
+
+
+def test_soft_threshold_along_is_right_to_a_tenth_of_what_its_direction_adds(
+    rng: np.random.Generator,
+) -> None:
+    Z, v = rng.standard_normal((200, 50)), np.full(50, 50**-0.5)
+    at, slope = rng.standard_normal(200), np.full(200, 5.0)
+    V = soft_threshold_along(Z, 0.5, v, 8.0, at, slope=slope)
+    kappa = V @ v - at
+    gradient = V - Z + 8 * kappa[:, None] * v
+    violation = code_violation(V, gradient, 0.5)
+    assert (violation <= 8 * 0.12 * np.abs(kappa) / 50**0.5 + 1e-12).all()
+    assert_allclose(slope, 1 + 8 * (V != 0).mean(axis=1), rtol=0.5)
+
+
+def test_rows_thresholded_along_a_direction_do_not_feel_each_other(
+    rng: np.random.Generator,
+) -> None:
+    Z, at, v = rng.standard_normal((30, 12)), rng.standard_normal(30), np.full(12, 12**-0.5)
+    together = soft_threshold_along(Z, 0.4, v, 20.0, at, slope=np.ones(30))
+    for n in range(30):
+        row = slice(n, n + 1)
+        alone = soft_threshold_along(Z[row], 0.4, v, 20.0, at[row], slope=np.ones(1))
+        assert_allclose(alone, together[row], atol=1e-13)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core.code_step import CodeProblem
+from lincode.core.code_problem import CodeProblem
 from lincode.core.stats import CodeStats
 from lincode.rows import memory
 from lincode.rows.memory import MemoryRows, chunks, code_blocks
@@ -28,7 +28,7 @@ def solve(X: Any, problem: CodeProblem, n_threads: int = 1) -> tuple[Any, CodeSt
 def test_threads_change_no_bit(
     problem: tuple[Any, CodeProblem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "BLOCK_ENTRIES", 200)
+    monkeypatch.setattr(memory, "THREAD_ENTRIES", 200)
     assert len(chunks(500, 8)) >= 8
     U1, one = solve(*problem, n_threads=1)
     U3, three = solve(*problem, n_threads=3)

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lincode.core.code_step import CodeProblem, Codes, code_step
+from lincode.core.code_problem import CodeProblem
+from lincode.core.code_step import Codes, code_step
 from lincode.core.dictionary_step import dictionary_step
 from lincode.core.encoder_step import EncoderFactor, encode, encoder_step
 from lincode.core.energy import energy_from_stats, rounding_of_energy
@@ -94,11 +95,21 @@ class SCNNTraining:
         self.codes_solved = False  # an atom the start does not use is not idle yet
         self.before, self.pace = (D, C), 0  # for momentum: the D and C before, iterations of it
         self.step_tol = LOOSEST
+        self.measured: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
         self.final_tol = float(np.clip(tol, TIGHTEST, LOOSEST / 10))
 
     def energy(self) -> float:
-        lam, eta = self.weights.lam, self.weights.eta
-        return energy_from_stats(self.stats, self.D, self.C, self.factor, lam, eta)
+        """E of the network as it is, computed once for each."""
+        now = self.stats, self.D, self.C
+        if self.measured is None or any(
+            a is not b for a, b in zip(now, self.measured, strict=True)
+        ):
+            lam, eta = self.weights.lam, self.weights.eta
+            self.measured, self.measured_energy = (
+                now,
+                energy_from_stats(*now, self.factor, lam, eta),
+            )
+        return self.measured_energy
 
     def rounding(self) -> float:
         eta, dtype = self.weights.eta, self.rows.X.dtype

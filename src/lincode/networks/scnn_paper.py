@@ -51,7 +51,8 @@ class PaperTraining(SCNNTraining):
         X, m = self.rows.X, len(self.D)
         problem = self.weights.code_problem(self.D, self.C, X.dtype)
         H, b = problem.H, np.asarray(X @ problem.W.T)
-        eta_U = 1 / (2 * problem.L) if problem.L > 0 else 0.0  # L = ‖D Dᵀ/p + η I/m‖
+        norm = problem.norm  # ‖D Dᵀ/p + η I/m‖
+        eta_U = 1 / (2 * norm) if norm > 0 else 0.0
 
         def update(U: Array) -> Array:
             gradient = 2 * (U @ H - b)  # eq. 12

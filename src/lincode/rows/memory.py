@@ -9,20 +9,23 @@ from operator import add
 import numpy as np
 
 from lincode.core.blocks import blocks, dense, dense_blocks
-from lincode.core.code_step import CodeProblem, code_step
+from lincode.core.code_problem import CodeProblem
+from lincode.core.code_step import code_step
 from lincode.core.stats import CodeStats
 from lincode.core.types import Array, Rows
 from lincode.rows.threads import ordered_map
 
-BLOCK_ENTRIES = 100_000
-"""Codes (rows times units) solved together: few enough to stay in cache."""
+BLOCK_ENTRIES = 500_000
+"""Codes (rows times units) solved together at most: few enough to stay in cache."""
+THREAD_ENTRIES = 100_000
+"""Codes that are worth a thread of their own."""
 CHUNK_ROWS = 2048
 """Rows whose statistics are summed by one product: many enough to make the sum cheap."""
 
 
 def code_blocks(n: int, m: int) -> list[slice]:
     """The blocks in which the codes of n rows are solved."""
-    return blocks(n, max(16, BLOCK_ENTRIES // m))
+    return blocks(n, max(THREAD_ENTRIES // m, min(BLOCK_ENTRIES // m, -(-n // 8)), 16))
 
 
 def chunks(N: int, m: int) -> list[slice]:
@@ -31,7 +34,7 @@ def chunks(N: int, m: int) -> list[slice]:
     Eight chunks or more where each can fill a block of codes: with less to do, a thread
     costs more than it brings.
     """
-    return blocks(N, max(BLOCK_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
+    return blocks(N, max(THREAD_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
 
 
 class MemoryRows:
@@ -49,7 +52,7 @@ class MemoryRows:
 
         def update(rows: slice) -> CodeStats:
             X, U, residual = self.X[rows], self.U[rows], 0.0
-            for block in code_blocks(*U.shape):
+            for block in blocks(len(U), max(16, BLOCK_ENTRIES // U.shape[1])):
                 solved = code_step(U[block], X[block], problem, tol=tol, max_iter=max_iter)
                 U[block], residual = solved.U, max(residual, solved.residual)
             return CodeStats.of(U, X, residual)
