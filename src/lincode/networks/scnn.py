@@ -100,16 +100,12 @@ class SCNNTraining:
 
     def energy(self) -> float:
         """E of the network as it is, computed once for each."""
-        now = self.stats, self.D, self.C
-        if self.measured is None or any(
-            a is not b for a, b in zip(now, self.measured, strict=True)
-        ):
+        stats, D, C, energy = self.measured
+        if not (stats is self.stats and D is self.D and C is self.C):
             lam, eta = self.weights.lam, self.weights.eta
-            self.measured, self.measured_energy = (
-                now,
-                energy_from_stats(*now, self.factor, lam, eta),
-            )
-        return self.measured_energy
+            energy = energy_from_stats(self.stats, self.D, self.C, self.factor, lam, eta)
+            self.measured = self.stats, self.D, self.C, energy
+        return energy
 
     def rounding(self) -> float:
         eta, dtype = self.weights.eta, self.rows.X.dtype
