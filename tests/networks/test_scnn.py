@@ -10,7 +10,7 @@ from lincode.core.encoder_step import factor_data
 from lincode.core.energy import energy
 from lincode.core.init import Start, start_from_data, start_of_the_paper
 from lincode.networks._alternate import alternate
-from lincode.networks.scnn import SCNNTraining, Weights, fix_signs
+from lincode.networks.scnn import Momentum, SCNNTraining, Weights, fix_signs
 from lincode.networks.scnn_paper import PaperTraining
 from lincode.rows.memory import MemoryRows
 
@@ -47,12 +47,13 @@ def test_a_leap_too_far_is_taken_back(digits: Any) -> None:
         list(training.steps())
     reached, D, C = training.energy(), training.D, training.C
     rng = np.random.default_rng(0)
-    training.before = (D + rng.standard_normal(D.shape), C + rng.standard_normal(C.shape))
-    training.pace = 100  # so that the leap goes in that wild direction
+    training.momentum = Momentum(  # so that the leap goes in a wild direction
+        D + rng.standard_normal(D.shape), C + rng.standard_normal(C.shape), age=100
+    )
     assert not training.leap()
     assert training.D is D
     assert training.C is C
-    assert training.pace == 0
+    assert training.momentum.age == 0
     assert training.energy() <= reached
     list(training.walk())
     assert training.energy() < reached
@@ -69,7 +70,7 @@ def test_a_leap_keeps_idle_atoms_in_the_balls(digits: Any) -> None:
     training.D, training.C = D, C
     before = D.copy()
     before[3] *= 0.1
-    training.before, training.pace = (before, C), 100
+    training.momentum = Momentum(before, C, age=100)
     training.leap()
     assert (np.linalg.norm(training.D, axis=1) <= 1 + 1e-12).all()
 

@@ -17,8 +17,13 @@ from lincode.core.types import Array, Rows
 
 def energy(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0) -> float:
     """E term by term as printed: the definition every other route is compared with."""
+    D, C = D.astype(np.float64), C.astype(np.float64)
+    return float(sum(_energy_of(X[r], U[r], D, C, lam, eta) for r in dense_blocks(X)))
+
+
+def _energy_of(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float) -> float:
     m, p = D.shape
-    X, U, D, C = (np.asarray(A, dtype=np.float64) for A in (dense(X), U, D, C))
+    X, U = np.asarray(dense(X), dtype=np.float64), np.asarray(U, dtype=np.float64)
     reconstruction = np.sum((X - U @ D) ** 2) / p
     encoder = np.sum((U - X @ C.T) ** 2) / m
     return float(reconstruction + eta * encoder + 2 * lam / m * np.abs(U).sum())

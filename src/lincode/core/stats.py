@@ -25,8 +25,8 @@ class CodeStats:
     """Σ|U|"""
     used: Array
     """For each unit, how many rows use it (m,)"""
-    n: int
-    """Number of rows"""
+    n: float
+    """Number of rows; not whole where older rows count less"""
     residual: float = 0.0
     """The largest optimality residual of any row's code; merged by max"""
 
@@ -50,4 +50,15 @@ class CodeStats:
             used=self.used + other.used,
             n=self.n + other.n,
             residual=max(self.residual, other.residual),
+        )
+
+    def weighted(self, weight: float) -> CodeStats:
+        """The same rows, each counting ``weight`` times."""
+        return CodeStats(
+            UtU=weight * self.UtU,
+            UtX=weight * self.UtX,
+            l1=weight * self.l1,
+            used=weight * self.used,
+            n=weight * self.n,
+            residual=self.residual,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import blocks
+from lincode.core.blocks import blocks, sparse_rows, stack_sparse
+from lincode.core.code_step import Codes
 from lincode.core.encoder_step import encode
 from lincode.core.types import Array, Rows
 from lincode.estimators._checks import FLOATS, check_rows
@@ -28,7 +30,7 @@ EXACT_ITERATIONS = 20_000
 class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer with ``components_`` (D) and ``encoder_`` (C); subclasses train them."""
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """The codes of X, by ``transform_method``.
 
         Parameters
@@ -37,13 +39,22 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Returns
         -------
-        array of shape (n_samples, n_components), twice as wide with ``split_sign``
+        array of shape (n_samples, n_components), twice as wide with ``split_sign``; a CSR
+        matrix with ``sparse_output``, made without the dense array ever existing
         """
         check_is_fitted(self)
         self._check_parameters()
         exact = self.transform_method != "encoder"
-        U = self._codes(check_rows(self, X, reset=False, scale=exact), self.transform_method)
-        return np.hstack([np.maximum(U, 0), np.maximum(-U, 0)]) if self.split_sign else U
+        X = check_rows(self, X, reset=False, scale=exact)
+        if not (self.split_sign or self.sparse_output):
+            return self._codes(X, self.transform_method)
+        parts = self._code_parts(X, self.transform_method)
+        if self.sparse_output:
+            return stack_sparse(sparse_rows(_split(U) if self.split_sign else U) for _, U in parts)
+        out: Array = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
+        for rows, U in parts:
+            _split(U, out=out[rows])
+        return out
 
     def inverse_transform(self, X: Any) -> Array:
         """The samples that codes stand for: U D.
@@ -111,38 +122,65 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _codes(self, X: Rows, method: str) -> Array:
         """Codes of validated rows, signs not split."""
+        out: Array = np.empty((X.shape[0], len(self.encoder_)), dtype=X.dtype)
+        for _ in self._code_parts(X, method, out=out):
+            pass
+        return out
+
+    def _code_parts(
+        self, X: Rows, method: str, out: Array | None = None
+    ) -> Iterator[tuple[slice, Array]]:
+        """Codes of validated rows, a block at a time and in order; written to ``out`` if given."""
         C = self.encoder_.astype(X.dtype, copy=False)
         weights = self._weights(eta=0.0 if method == "relearn" else None)
-        U: Array = np.empty((X.shape[0], len(C)), dtype=X.dtype)
         if method == "encoder":
             threshold = self._encoder_threshold()
-            for rows in blocks(len(U), ENCODE_ROWS):
-                encode(X[rows], C, threshold, positive=weights.positive, out=U[rows])
-            return U
+            room: Array = np.empty((0, 0), dtype=X.dtype)
+            for rows in blocks(X.shape[0], ENCODE_ROWS):
+                if out is not None:
+                    room = out[rows]
+                elif len(room) != rows.stop - rows.start:
+                    room = np.empty((rows.stop - rows.start, len(C)), dtype=X.dtype)
+                yield rows, encode(X[rows], C, threshold, positive=weights.positive, out=room)
+            return
 
         D, C64 = (A.astype(np.float64) for A in (self.components_, self.encoder_))
         problem = weights.code_problem(D, C64, X.dtype)
 
-        def solve(rows: slice) -> int:
+        def solve(rows: slice) -> tuple[slice, Codes]:
             codes = solve_codes(
                 X[rows], C, problem, weights.threshold,
                 tol=self.transform_tol, max_iter=EXACT_ITERATIONS,
             )  # fmt: skip
-            U[rows] = codes.U
-            return codes.n_open
+            if out is not None:
+                out[rows] = codes.U
+            return rows, codes
 
-        n_open = sum(ordered_map(solve, code_blocks(*U.shape), thread_count(self.n_jobs)))
+        n_open = 0
+        parts = code_blocks(X.shape[0], len(C))
+        for rows, codes in ordered_map(solve, parts, thread_count(self.n_jobs)):
+            n_open += codes.n_open
+            yield rows, codes.U
         if n_open:
             warnings.warn(
-                f"SCNN: the codes of {n_open} of {len(U)} samples are not within transform_tol ="
-                f" {self.transform_tol} of optimal after {EXACT_ITERATIONS} steps; raise it.",
+                f"{type(self).__name__}: the codes of {n_open} of {X.shape[0]} samples are not"
+                f" within transform_tol = {self.transform_tol} of optimal after"
+                f" {EXACT_ITERATIONS} steps; raise it.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return U
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _split(U: Array, out: Array | None = None) -> Array:
+    """Positive parts, then negative ones: [max(U, 0), max(−U, 0)]. U is not the same after it."""
+    m = U.shape[1]
+    out = np.empty((len(U), 2 * m), dtype=U.dtype) if out is None else out
+    np.maximum(U, 0, out=out[:, :m])
+    np.maximum(np.negative(U, out=U), 0, out=out[:, m:])
+    return out

@@ -8,26 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import dense_blocks
-from lincode.core.encoder_step import factor_data
-from lincode.core.energy import energy, lam_max
-from lincode.core.init import Start, start_from_data, start_from_dictionary, start_of_the_paper
+from lincode.core.encoder_step import EncoderFactor, factor_data
+from lincode.core.init import Start
 from lincode.core.types import Array, Rows
 from lincode.estimators._checks import (
     check_choice,
-    check_dictionary,
     check_flag,
-    check_n_jobs,
     check_number,
     check_rows,
     unchanged_on_failure,
 )
-from lincode.estimators._coder import LinearCoder
+from lincode.estimators._scnn import BaseSCNN
 from lincode.networks._alternate import Callback, Iteration, Outcome, Reason, alternate
-from lincode.networks.scnn import SCNNTraining, Trained, fix_signs
+from lincode.networks.scnn import SCNNTraining, Trained
 from lincode.networks.scnn_paper import T_MAX, PaperTraining
 from lincode.rows.memory import MemoryRows
 from lincode.rows.threads import thread_count
@@ -36,7 +30,7 @@ MAX_ITER = 200
 """Outer iterations of the default solver."""
 
 
-class SCNN(LinearCoder):
+class SCNN(BaseSCNN):
     """Sparse codes by one matrix product: a dictionary and a linear encoder learned together.
 
     Minimises over the codes U, the dictionary D and the encoder C
@@ -73,6 +67,8 @@ class SCNN(LinearCoder):
     split_sign : bool, default=False
         Give positive and negative parts of the codes as separate features, all ≥ 0: the
         output has 2m columns, first the positive parts, then the negative ones.
+    sparse_output : bool, default=False
+        Give codes as a CSR matrix, made a block at a time: the dense array never exists.
     positive_code : bool, default=False
         Demand U ≥ 0.
     init : {"data", "paper"} or array of shape (n_components, n_features), default="data"
@@ -171,6 +167,7 @@ class SCNN(LinearCoder):
         threshold: float | str | None = None,
         transform_method: str = "encoder",
         split_sign: bool = False,
+        sparse_output: bool = False,
         positive_code: bool = False,
         init: str | ArrayLike = "data",
         solver: str = "auto",
@@ -189,6 +186,7 @@ class SCNN(LinearCoder):
         self.threshold = threshold
         self.transform_method = transform_method
         self.split_sign = split_sign
+        self.sparse_output = sparse_output
         self.positive_code = positive_code
         self.init = init
         self.solver = solver
@@ -218,83 +216,49 @@ class SCNN(LinearCoder):
             known = getattr(self, "components_", None) if self.warm_start else None
             X = check_rows(self, X, reset=True, scale=True)
             start = self._start(X, known)
-            trained, outcome = self._train(X, start)
-            self._name(trained, outcome, X)
-        self._warn(X, outcome)
+            if self.verbose:
+                print(
+                    f"[SCNN] {X.shape[0]} samples of {X.shape[1]} features: factoring", flush=True
+                )
+            _, outcome = self._train(self._rows(X, start), start.D, start.C, factor_data(X))
+        self._warn_of_training(outcome)
+        self._warn_of_codes(X)
         return self
 
-    def score(self, X: Any, y: object = None) -> float:
-        """Minus the energy per sample on X: the larger the better.
-
-        The energy is that of the codes that minimise it for the learned D and C, whatever
-        ``transform_method`` and ``threshold`` are, so that it is to new data what
-        ``energy_ / n_samples`` is to the training data. It compares networks of the same
-        ``alpha``, ``encoder_weight`` and ``n_components``, which are part of the energy; to
-        choose those, score what you want the codes for.
-        """
-        check_is_fitted(self)
-        self._check_parameters()
-        X = check_rows(self, X, reset=False, scale=True)
-        U = self._codes(X, "exact")
-        D, C, alpha, eta = self.components_, self.encoder_, self.alpha, self.encoder_weight
-        total = sum(energy(X[rows], U[rows], D, C, alpha, eta) for rows in dense_blocks(X))
-        return -total / len(U)
-
-    def alpha_max(self, X: Any) -> float:
-        """The alpha from which on all codes stay zero: m/p times the length of the longest sample.
-
-        Holds for training that starts from a zero encoder, as ``init="data"`` and an array
-        do, and whatever the atoms: below it an atom that points along the longest sample is
-        worth using, at or above it none is. A share of it (0.01 to 0.3) is a choice of alpha
-        that does not depend on the scale of X nor on n_components; it does depend on the
-        longest sample, so look at outliers first. Needs no ``fit``.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        float
-        """
-        self._check_parameters()
-        X = check_rows(None, X, reset=False, scale=True)
-        return lam_max(X, self._width(X))
-
-    def _width(self, X: Rows) -> int:
-        return int(X.shape[1] if self.n_components is None else self.n_components)
-
     def _start(self, X: Rows, known: Array | None) -> Start:
+        if known is None:
+            return self._new_start(X)
         m, p = self._width(X), X.shape[1]
-        if known is not None:
-            if known.shape != (m, p):
-                raise ValueError(
-                    f"warm_start=True needs n_components and n_features to stay {known.shape},"
-                    f" got ({m}, {p}); set warm_start=False to start anew."
-                )
-            return Start(D=known.astype(np.float64), C=self.encoder_.astype(np.float64))
-        rng = check_random_state(self.random_state)
-        if isinstance(self.init, str):
-            return (start_from_data if self.init == "data" else start_of_the_paper)(X, m, rng)
-        return start_from_dictionary(check_dictionary(self.init, m, p))
+        if known.shape != (m, p):
+            raise ValueError(
+                f"warm_start=True needs n_components and n_features to stay {known.shape},"
+                f" got ({m}, {p}); set warm_start=False to start anew."
+            )
+        return Start(D=known.astype(np.float64), C=self.encoder_.astype(np.float64))
 
-    def _train(self, X: Rows, start: Start) -> tuple[Trained, Outcome]:
-        paper = self.solver == "paper"
+    def _rows(self, X: Rows, start: Start) -> MemoryRows:
+        """X with the codes it starts from."""
         weights = self._weights()
-        if self.verbose:
-            print(f"[SCNN] {X.shape[0]} samples of {X.shape[1]} features: factoring", flush=True)
         U = start.codes(X, weights.threshold, positive=weights.positive)
+        return MemoryRows(X, U, n_threads=thread_count(self.n_jobs))
+
+    def _train(
+        self, rows: MemoryRows, D: Array, C: Array, factor: EncoderFactor
+    ) -> tuple[Trained, Outcome]:
+        """Learn from where rows, D and C are, and name what was learned."""
+        paper = self.solver == "paper"
         training = (PaperTraining if paper else SCNNTraining)(
-            MemoryRows(X, U, n_threads=thread_count(self.n_jobs)),
-            start.D, start.C, weights, factor_data(X), tol=self.tol,
-        )  # fmt: skip
+            rows, D, C, self._weights(), factor, tol=self.tol
+        )
         outcome = alternate(
             training,
             max_iter=self.max_iter or (T_MAX if paper else MAX_ITER),
             tol=self.tol,
             callback=self._on_iteration,
         )
-        return training.certify(), outcome
+        trained = training.certify()
+        self._name(trained, outcome, rows.X)
+        return trained, outcome
 
     def _on_iteration(self, iteration: Iteration) -> bool:
         if self.verbose:
@@ -302,54 +266,17 @@ class SCNN(LinearCoder):
         return self.callback is not None and bool(self.callback(iteration))
 
     def _name(self, trained: Trained, outcome: Outcome, X: Rows) -> None:
-        D, C = trained.D, trained.C
-        if not self.positive_code:
-            D, C = fix_signs(D, C)
-        self.components_ = D.astype(X.dtype)
-        self.encoder_ = C.astype(X.dtype)
-        self.matching_threshold_ = self._matching_threshold(X, float(trained.used.mean()))
+        self._name_weights(trained.D, trained.C, trained.used / X.shape[0], X)
         self.energy_ = outcome.energy_path[-1]
         self.energy_path_ = np.array(outcome.energy_path)
         self.n_iter_ = outcome.n_iter
         self.stop_reason_ = outcome.reason.value
         self.optimality_ = trained.optimality
-        self.usage_ = trained.used / X.shape[0]
         self.n_revived_ = trained.n_revived
 
-    def _matching_threshold(self, X: Rows, used: float) -> float:
-        """The threshold that leaves the encoder's codes as dense as those that were trained."""
-        Z = np.asarray(self._sample(X) @ self.encoder_.T)
-        share = min(1.0, used / X.shape[0])
-        return max(0.0, float(np.quantile(Z if self.positive_code else np.abs(Z), 1 - share)))
-
-    def _sample(self, X: Rows) -> Rows:
-        """At most 10,000 rows, evenly spaced."""
-        return X[:: -(-X.shape[0] // 10_000)]
-
-    def _warn(self, X: Rows, outcome: Outcome) -> None:
+    def _warn_of_training(self, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER:
             warnings.warn(f"SCNN: {outcome.reason.value}.", ConvergenceWarning, stacklevel=3)
-        if not self.usage_.any():
-            most = lam_max(X, self._width(X))
-            why = (
-                f"alpha={self.alpha} must be below {most:.3g} for these data (see alpha_max); a"
-                " tenth of that is a place to start"
-                if most > 0
-                else "X is all zero"
-            )
-            warnings.warn(f"SCNN: every code is zero: {why}.", UserWarning, stacklevel=3)
-        elif self.transform_method == "encoder":
-            encoded = np.count_nonzero(self._codes(self._sample(X), "encoder"), axis=1).mean()
-            trained = float(self.usage_.sum())
-            if encoded < trained / 100:
-                warnings.warn(
-                    f"SCNN: the encoder's codes have {encoded:.2g} non-zeros a sample, the trained"
-                    f" codes {trained:.2g}: the encoder's threshold is too high. Set"
-                    f" threshold='match' (here {self.matching_threshold_:.3g}) or a number below"
-                    f" {self._encoder_threshold():.3g}.",
-                    UserWarning,
-                    stacklevel=3,
-                )
         if self.solver == "auto" and self.optimality_["encoder"] > 1e-3:
             warnings.warn(
                 "SCNN: some features of X are so small beside the others that the encoder cannot"
@@ -359,31 +286,9 @@ class SCNN(LinearCoder):
             )
 
     def _check_parameters(self) -> None:
-        check_number("n_components", self.n_components, 1, integer=True, or_none=True)
-        check_number("alpha", self.alpha, 0)
-        check_number("encoder_weight", self.encoder_weight, 0)
-        if not isinstance(self.threshold, str):
-            check_number("threshold", self.threshold, 0, or_none=True)
-        elif self.threshold != "match":
-            raise ValueError(
-                "threshold must be a number of at least 0, 'match' or None, got"
-                f" {self.threshold!r}."
-            )
+        super()._check_parameters()
         check_number("max_iter", self.max_iter, 1, integer=True, or_none=True)
-        check_number("tol", self.tol, 0)
-        check_number("transform_tol", self.transform_tol, 0)
-        check_choice("transform_method", self.transform_method, ("encoder", "exact", "relearn"))
         check_choice("solver", self.solver, ("auto", "paper"))
-        if isinstance(self.init, str):
-            check_choice("init", self.init, ("data", "paper"))
-        if not isinstance(self.verbose, bool | np.bool_):
-            check_number("verbose", self.verbose, 0, integer=True)
-        for name in ("split_sign", "positive_code", "warm_start"):
-            check_flag(name, getattr(self, name))
-        if self.split_sign and self.positive_code:
-            raise ValueError(
-                "split_sign=True has nothing to split where positive_code=True; set one to False."
-            )
-        check_n_jobs(self.n_jobs)
+        check_flag("warm_start", self.warm_start)
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be callable or None, got {self.callback!r}.")

@@ -71,8 +71,9 @@ class Outcome:
 class Training(Protocol):
     """A network in training, as the loop sees it."""
 
-    n: int
-    """Number of samples"""
+    @property
+    def n(self) -> float:
+        """Number of samples"""
 
     def energy(self) -> float:
         """The energy now."""

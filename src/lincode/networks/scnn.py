@@ -72,6 +72,15 @@ class Trained:
     n_revived: int
 
 
+@dataclass(frozen=True)
+class Momentum:
+    """Where D and C were an iteration ago, and for how many iterations they were not stopped."""
+
+    D: Array
+    C: Array
+    age: int = 0
+
+
 class SCNNTraining:
     """SCNN in training: rows with their codes, D, C, and the three steps."""
 
@@ -93,7 +102,7 @@ class SCNNTraining:
         self.n = self.stats.n
         self.n_revived = 0
         self.codes_solved = False  # an atom the start does not use is not idle yet
-        self.before, self.pace = (D, C), 0  # for momentum: the D and C before, iterations of it
+        self.momentum = Momentum(D, C)
         self.step_tol = LOOSEST
         self.measured: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
         self.final_tol = float(np.clip(tol, TIGHTEST, LOOSEST / 10))
@@ -125,15 +134,14 @@ class SCNNTraining:
         if self.codes_solved and (self.stats.used == 0).any():
             self.revive_atoms()
             yield "revival"
-        if self.pace > 0 and self.leap():
+        if self.momentum.age > 0 and self.leap():
             yield "extrapolated"
         else:
             yield from self.walk()
-        self.pace += 1
 
     def walk(self) -> Iterator[str]:
         """The three steps, from where the network is."""
-        self.before = self.D, self.C
+        D, C, age = self.D, self.C, self.momentum.age
         self.solve_codes(self.D, self.C)
         yield "codes"
         self.D, _ = dictionary_step(self.D, self.stats, tol=self.step_tol, max_sweeps=SWEEPS)
@@ -141,6 +149,7 @@ class SCNNTraining:
         if self.weights.eta > 0:
             self.C = encoder_step(self.stats.UtX, self.factor)
             yield "encoder"
+        self.momentum = Momentum(D, C, age + 1)
 
     def leap(self) -> bool:
         """The three steps from D and C carried on in the direction they last moved.
@@ -149,26 +158,26 @@ class SCNNTraining:
         Kept only if the energy goes down. Else D and C go back, momentum starts anew, and
         the codes are solved for them until they are as good as those they replaced.
         """
-        reached, D, C = self.energy(), self.D, self.C
-        D_before, C_before = self.before
-        momentum = min(self.pace / (self.pace + 3), MOST_MOMENTUM)
-        self.D = project_unit_ball(D + momentum * (D - D_before))
-        self.C = C + momentum * (C - C_before)
+        reached, D, C, momentum = self.energy(), self.D, self.C, self.momentum
+        share = min(momentum.age / (momentum.age + 3), MOST_MOMENTUM)
+        self.D = project_unit_ball(D + share * (D - momentum.D))
+        self.C = C + share * (C - momentum.C)
         for _ in self.walk():
             pass
-        self.before = D, C
         if self.energy() <= reached:
+            self.momentum = Momentum(D, C, momentum.age + 1)
             return True
-        self.D, self.C, self.pace = D, C, 0
+        self.D, self.C, self.momentum = D, C, Momentum(D, C)
         while self.energy() > reached and self.step_tol > ROUNDING_TOL:
             self.step_tol /= 10
             self.solve_codes(D, C)
         return False
 
-    def solve_codes(self, D: Array, C: Array) -> None:
-        """The U step for D and C."""
+    def solve_codes(self, D: Array, C: Array, tol: float | None = None) -> None:
+        """The U step for D and C, as well as the present step demands or to ``tol``."""
         problem = self.weights.code_problem(D, C, self.rows.X.dtype)
-        self.stats = self.rows.update_codes(problem, tol=self.step_tol, max_iter=CODE_ITERATIONS)
+        tol = self.step_tol if tol is None else tol
+        self.stats = self.rows.update_codes(problem, tol=tol, max_iter=CODE_ITERATIONS)
         self.codes_solved = True
 
     def revive_atoms(self) -> None:
@@ -188,7 +197,7 @@ class SCNNTraining:
         self.D = self.D.copy()
         self.D[revived] = R[useful] / length[useful, None]
         self.n_revived += len(revived)
-        self.pace = 0  # the old direction means nothing to new atoms
+        self.momentum = Momentum(self.D, self.C)  # the old direction means nothing to new atoms
 
     def closing_steps(self) -> Iterator[str]:
         """The dictionary to its final accuracy, and an encoder where there is none yet."""
