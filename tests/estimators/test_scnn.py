@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 import warnings
 from typing import Any
 
@@ -357,3 +358,39 @@ def test_lives_in_a_pipeline_a_grid_search_and_a_pickle(digits: Any) -> None:
     assert by_energy.best_params_ == {"n_components": 8}
     scnn = by_energy.best_estimator_
     assert_array_equal(pickle.loads(pickle.dumps(scnn)).transform(digits), scnn.transform(digits))
+
+
+@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
+@pytest.mark.parametrize("split", [False, True])
+def test_sparse_codes_are_the_dense_ones(
+    fitted: SCNN, digits: Any, method: str, split: bool
+) -> None:
+    dense = view(fitted, transform_method=method, split_sign=split, threshold="match")
+    sparse = view(dense, sparse_output=True)
+    codes = sparse.transform(digits)
+    assert scipy.sparse.issparse(codes)
+    assert codes.format == "csr"
+    assert codes.has_canonical_format
+    assert_array_equal(codes.toarray(), dense.transform(digits))
+    assert codes.nnz == np.count_nonzero(codes.toarray())
+    assert_allclose(sparse.inverse_transform(codes), dense.inverse_transform(codes.toarray()))
+
+
+def test_split_signs_are_the_two_parts_of_the_codes(fitted: SCNN, digits: Any) -> None:
+    codes = view(fitted, threshold="match").transform(digits)
+    split = view(fitted, threshold="match", split_sign=True).transform(digits)
+    assert (split >= 0).all()
+    assert_array_equal(split[:, :16], np.maximum(codes, 0))
+    assert_array_equal(split[:, 16:], np.maximum(-codes, 0))
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_sparse_codes_never_exist_as_a_dense_array(fitted: SCNN, split: bool) -> None:
+    X = np.tile(np.linspace(0, 1, 64, dtype=np.float32), (100_000, 1))
+    sparse = view(fitted, threshold=0.5, sparse_output=True, split_sign=split)
+    tracemalloc.start()
+    codes = sparse.transform(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    stored = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes
+    assert peak - 3 * stored < 0.4 * 100_000 * 16 * 4 * (1 + split)

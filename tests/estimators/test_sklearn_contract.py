@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lincode import SCNN
+from lincode import SCNN, SCNNCV, MiniBatchSCNN
 
 # Small and quick; every transform, sign and start that has code of its own.
 VARIANTS = [
@@ -19,12 +19,16 @@ VARIANTS = [
     SCNN(n_components=3, init="paper"),
     SCNN(n_components=3, encoder_weight=0.0),
     SCNN(n_components=3, solver="paper", max_iter=5),
+    MiniBatchSCNN(n_components=3),
+    MiniBatchSCNN(n_components=3, batch_size=7),
+    SCNNCV(SCNN(n_components=3, threshold="match", random_state=0), shares=2, cv=2),
 ]
 
 # The checks allow a handful of iterations and transform arrays after fitting data frames.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter was reached"),
-    pytest.mark.filterwarnings("ignore:SCNN. the encoder's codes"),
+    pytest.mark.filterwarnings("ignore:MiniBatchSCNN. max_iter passes"),
+    pytest.mark.filterwarnings("ignore:(MiniBatch)?SCNN. the encoder's codes"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
 ]
 
@@ -50,4 +54,4 @@ LEFT_OUT = [
 @pytest.mark.parametrize("name", LEFT_OUT)
 @pytest.mark.parametrize("estimator", VARIANTS, ids=str)
 def test_checks_left_out_for_third_parties(estimator: BaseEstimator, name: str) -> None:
-    getattr(estimator_checks, name)("SCNN", clone(estimator))
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))

@@ -14,7 +14,7 @@ from lincode.core.types import Array
 from lincode.estimators._checks import check_rows
 from lincode.estimators.scnn import SCNN
 
-SHARES = (0.3, 0.003)
+SHARES = (0.9, 0.003)
 """The ends of the grid where none is given, as shares of alpha_max."""
 
 
@@ -40,7 +40,7 @@ def scnn_path(
         The values of λ. None means that ``shares`` tells them.
     shares : int or array-like of float, default=10
         The values of λ as shares of ``SCNN.alpha_max(X)``, at or beyond which all codes are
-        zero. A number of them means so many between 0.3 and 0.003, evenly spaced in
+        zero. A number of them means so many between 0.9 and 0.003, evenly spaced in
         their logarithm.
     **parameters
         Other parameters of :class:`lincode.SCNN`.

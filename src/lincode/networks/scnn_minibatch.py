@@ -29,10 +29,10 @@ from lincode.networks._alternate import alternate
 from lincode.networks.scnn import Momentum, SCNNTraining, Weights
 from lincode.rows.batch import BatchRows
 
-BATCH_TOL = 1e-3
+FIRST_TOL, LATER_TOL = 1e-3, 1e-2
 """A batch is left when an iteration changes the energy, past included, by at most this share."""
-FIRST_ITERATIONS, LATER_ITERATIONS = 30, 3
-"""Most iterations on the first batch and on a later one."""
+BATCH_ITERATIONS = 30
+"""Most iterations on one batch. Two or three are usual, more where the data have changed."""
 HELD_OUT_TOL = 1e-3
 """Optimality residual of the codes by which a batch is measured before it is learned."""
 
@@ -61,15 +61,13 @@ class Stream:
         past = None if self.stats is None else self.stats.weighted(kept)
         XtX = gram_of_columns(X) + (0.0 if self.XtX is None else kept * self.XtX)
         rows = BatchRows(X, self._first_codes(X, weights), past, n_threads=n_threads)
-        training = SCNNTraining(
-            rows, self.D, self.C, weights, factor_gram(XtX, X.dtype), tol=BATCH_TOL
-        )
+        tol = LATER_TOL if self.n_batches else FIRST_TOL
+        training = SCNNTraining(rows, self.D, self.C, weights, factor_gram(XtX, X.dtype), tol=tol)
         if self.momentum is not None:
             training.momentum = self.momentum
         training.solve_codes(training.D, training.C, tol=HELD_OUT_TOL)
         held_out = energy(X, rows.U, training.D, training.C, weights.lam, weights.eta) / n
-        most = LATER_ITERATIONS if self.n_batches else FIRST_ITERATIONS
-        alternate(training, max_iter=most, tol=BATCH_TOL)
+        alternate(training, max_iter=BATCH_ITERATIONS, tol=tol)
         return replace(
             self,
             D=training.D, C=training.C, stats=training.stats, XtX=XtX,
