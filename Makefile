@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types clean
+.PHONY: demo test lint types bench bench-quick clean
 
 demo: .venv/demo-installed
 	$(BIN)/python examples/demo.py
@@ -22,5 +22,17 @@ types: .venv/test-installed
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 
+# The peers have an environment of their own.
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/bench.py
+
+bench-quick: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/bench.py --quick
+
+.venv-bench/installed: pyproject.toml
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --editable ".[bench]"
+	touch $@
+
 clean:
-	rm -rf .venv demo-output
+	rm -rf .venv .venv-bench demo-output bench-output

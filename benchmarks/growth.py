@@ -1,0 +1,104 @@
+"""How seconds and memory grow with N and m, each fit in a process of its own.
+
+python benchmarks/growth.py one SCNN 10000 400      one fit: prints seconds and bytes
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ITERATIONS = 3
+
+
+def one(kind: str, file: str, N: int, m: int) -> None:
+    """Seconds an outer iteration (SCNN) or a pass (MiniBatchSCNN) takes, and its peak memory."""
+    from lincode import SCNN, MiniBatchSCNN
+
+    warnings.simplefilter("ignore")
+    stored = np.load(file, mmap_mode="r")[:N]
+    small = np.array(stored[:1000])
+    SCNN(20, 0.5, max_iter=2, random_state=0).fit(small)  # libraries and threads are loaded
+    if kind == "SCNN":
+        X: Any = np.array(stored)
+        scnn: Any = SCNN(m, 0.5, max_iter=ITERATIONS, tol=0.0, random_state=0)
+        shares = ITERATIONS
+    else:
+        X, shares = stored, 1
+        scnn = MiniBatchSCNN(
+            m, 0.5, batch_size=2048, max_iter=1, max_no_improvement=None, random_state=0
+        )
+    before = resident()
+    start = time.perf_counter()
+    scnn.fit(X)
+    seconds = (time.perf_counter() - start) / shares
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    print(json.dumps({"seconds": seconds, "bytes": peak}))
+
+
+def resident() -> int:
+    """Bytes in memory now; what was at most where the system does not tell."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def run(kind: str, file: Path, N: int, m: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "one", kind, str(file), str(N), str(m)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    result: dict[str, float] = json.loads(out.splitlines()[-1])
+    print(f"  {kind}, N={N}, m={m}: {result['seconds']:.2f} s, "
+          f"{result['bytes'] / 1e6:.0f} MB", flush=True)  # fmt: skip
+    return result
+
+
+def exponent(sizes: list[int], values: list[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def rows(quick: bool) -> list[tuple[Any, ...]]:
+    """Lines for the table."""
+    from data import digits
+
+    Ns = [2000, 4000, 8000] if quick else [10_000, 20_000, 40_000, 60_000]
+    ms = [50, 100, 200] if quick else [100, 200, 400, 800, 1600]
+    m, N = (100, 4000) if quick else (400, 10_000)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "X.npy"
+        np.save(file, digits()[0][: max(Ns)])
+        by_N = [run("SCNN", file, n, m) for n in Ns]
+        by_m = [run("SCNN", file, N, k) for k in ms]
+        stream = [run("MiniBatchSCNN", file, n, m) for n in (Ns[1], Ns[-1])]
+    in_N = exponent(Ns, [r["seconds"] for r in by_N])
+    in_m = exponent(ms, [r["seconds"] for r in by_m])
+    # Beyond X, which is there before: codes, and what does not depend on N.
+    codes = [n * m * 4 for n in Ns]
+    slope = float(np.polyfit(codes, [r["bytes"] for r in by_N], 1)[0])
+    flat = (stream[1]["bytes"] - stream[0]["bytes"]) / ((Ns[-1] - Ns[1]) * m * 4)
+    detail = {"N": dict(zip(Ns, by_N, strict=True)), "m": dict(zip(ms, by_m, strict=True)),
+              "MiniBatchSCNN": stream}  # fmt: skip
+    span = f"N = {Ns[0]:,} to {Ns[-1]:,}, m={m}"
+    return [
+        (f"seconds an iteration, {span}", f"N^{in_N:.2f}", "linear in N", in_N <= 1.1, detail),
+        (f"seconds an iteration, m = {ms[0]} to {ms[-1]}, N={N:,}", f"m^{in_m:.2f}", "", None,
+         detail),
+        (f"peak memory beyond X, {span}", f"grows by {slope:.2f} × N·m·itemsize"
+         f" ({by_N[-1]['bytes'] / 1e6:.0f} MB at {Ns[-1]:,})", "≤ 1.3 ×", slope <= 1.3, detail),
+        (f"peak memory of `MiniBatchSCNN`, N = {Ns[1]:,} to {Ns[-1]:,}",
+         f"grows by {flat:.2f} × N·m·itemsize ({stream[1]['bytes'] / 1e6:.0f} MB)", "flat",
+         flat <= 0.1, detail),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    one(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
