@@ -41,6 +41,6 @@ def dictionaries(X: Any, m: int, weight: float, seconds: float) -> Iterator[tupl
             start = time.perf_counter()
             learner.partial_fit(X[order[first : first + 512]])
             spent += time.perf_counter() - start
-            yield spent, learner.components_
+            yield spent, learner.components_.copy()  # the next batch writes over it
             if spent >= seconds:
                 return

@@ -169,3 +169,38 @@ def test_verbose_tells_of_each_batch(digits: Any, capsys: pytest.CaptureFixture[
 def test_bad_parameters_are_refused(digits: Any, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         quick(**parameters).fit(digits)
+
+
+def test_atoms_of_a_past_long_gone_are_revived() -> None:
+    rng = np.random.default_rng(0)
+    first = rng.random((500, 12)) * (np.arange(12) < 6)
+    then = rng.random((500, 12)) * (np.arange(12) >= 6)
+    scnn = MiniBatchSCNN(10, 0.05, half_life=500, random_state=0).partial_fit(first)
+    for _ in range(20):
+        scnn.partial_fit(then)
+    assert scnn.n_revived_ > 0
+    alone = MiniBatchSCNN(10, 0.05, random_state=0).partial_fit(then)
+    assert -scnn.score(then) < 1.1 * -alone.score(then)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_batches_of_mixed_precision(seed: int) -> None:
+    """Sums that began in float32 round like float32 ever after."""
+    rng = np.random.default_rng(seed)
+    scnn = MiniBatchSCNN(16, 0.05, random_state=0, n_jobs=1)
+    scnn.partial_fit((1e4 * rng.standard_normal((5, 8))).astype(np.float32))
+    scnn.partial_fit(rng.standard_normal((5, 8)))
+    assert np.isfinite(scnn.components_).all()
+
+
+def test_an_empty_batch_does_not_set_the_threshold(digits: Any) -> None:
+    scnn = quick(threshold="match").partial_fit(digits)
+    before = scnn.matching_threshold_
+    scnn.partial_fit(np.zeros((10, 64)))
+    assert scnn.matching_threshold_ > 0.9 * before
+
+
+def test_batches_are_of_one_size(digits: Any) -> None:
+    scnn = quick(batch_size=100)
+    sizes = [len(batch) for batch in scnn._batches(digits[:501], np.random.RandomState(0))]
+    assert sizes == [84, 84, 84, 83, 83, 83] * 10

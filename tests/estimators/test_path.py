@@ -8,8 +8,9 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 
 from lincode import SCNN, SCNNCV, scnn_path
@@ -151,3 +152,32 @@ def test_bad_searches_are_refused_and_change_nothing(digits: Any) -> None:
     with pytest.raises(ValueError, match="choose must be one of"):
         search.set_params(choose="best").fit(digits)
     assert search.alpha_ == alpha
+
+
+def test_an_ensemble_may_judge_and_scores_that_are_nan_do_not_win(digits: Any, labels: Any) -> None:
+    forest = RandomForestClassifier(5, random_state=0)
+    search = SCNNCV(network(), choose="score", classifier=forest, shares=2, cv=2)
+    assert search.fit(digits, labels).cv_results_["score"].min() > 0.5
+    calls = iter([np.nan, 0.5, 0.5, 0.4, 0.6, 0.5])
+    search.set_params(shares=3, scoring=lambda judge, U, y: next(calls)).fit(digits, labels)
+    assert search.alpha_ == search.cv_results_["alpha"][1]
+    with pytest.raises(ValueError, match="that is NaN"):
+        search.set_params(scoring=lambda judge, U, y: np.nan).fit(digits, labels)
+    with pytest.raises(ValueError, match="nope"):
+        search.set_params(scoring="nope").fit(digits, labels)
+
+
+def test_groups_are_kept_together(digits: Any) -> None:
+    groups = np.arange(600) // 200
+    search = SCNNCV(network(), shares=2, cv=GroupKFold(3)).fit(digits, groups=groups)
+    assert search.cv_results_["sparsity"].shape == (2, 3)
+
+
+def test_a_callback_hears_of_the_path_and_ends_it(digits: Any) -> None:
+    heard: list[Any] = []
+    scnn_path(digits, 6, shares=[0.3, 0.1], random_state=0, callback=heard.append)
+    assert len(heard) > 5
+    stopped = scnn_path(digits, 6, shares=[0.3, 0.1], callback=lambda now: now.n_iter >= 2)
+    assert len(stopped) == 1
+    with pytest.raises(TypeError, match="not alpha"):
+        scnn_path(digits, 6, alpha=0.1)

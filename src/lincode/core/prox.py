@@ -62,9 +62,9 @@ def soft_threshold_along(
     """argmin_V  ½‖V − Z‖² + ½ρ (V·v − at)² + t‖V‖₁, row by row; over V ≥ 0 if ``positive``.
 
     A soft threshold that knows one stiff direction v, ‖v‖ = 1. With κ = V·v − at its minimiser is
-    V = soft_threshold(Z − ρκ v, t), so each row has one number to find: the root of
-    ψ(κ) = κ + at − V(κ)·v, which rises with slope 1 + ρ Σ v² over the units in use. Newton's
-    steps, halved where they leave the bracket, find it in about two looks at the row.
+    V = soft_threshold(Z − ρκ v, t), so each row has one number to find (here to a tenth of
+    itself): the root of ψ(κ) = κ + at − V(κ)·v, which rises with slope 1 + ρ Σ v² over the units
+    in use. Newton's steps, halved where they leave the bracket, find it in about two looks.
 
     Parameters
     ----------

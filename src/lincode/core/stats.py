@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.types import Array, Rows
 
@@ -50,6 +51,17 @@ class CodeStats:
             used=self.used + other.used,
             n=self.n + other.n,
             residual=max(self.residual, other.residual),
+        )
+
+    def without(self, units: NDArray[np.intp]) -> CodeStats:
+        """The same rows with their codes of some units taken to be 0; Σ|U| is left as it was."""
+        kept = np.ones(len(self.used))
+        kept[units] = 0
+        return replace(
+            self,
+            UtU=self.UtU * kept * kept[:, None],
+            UtX=self.UtX * kept[:, None],
+            used=self.used * kept,
         )
 
     def weighted(self, weight: float) -> CodeStats:

@@ -68,10 +68,10 @@ class BaseSCNN(LinearCoder):
     def _width(self, X: Rows) -> int:
         return int(X.shape[1] if self.n_components is None else self.n_components)
 
-    def _new_start(self, X: Rows) -> Start:
+    def _new_start(self, X: Rows, rng: np.random.RandomState | None = None) -> Start:
         """Where training starts that does not go on from anything."""
         m, p = self._width(X), X.shape[1]
-        rng = check_random_state(self.random_state)
+        rng = check_random_state(self.random_state) if rng is None else rng
         if isinstance(self.init, str):
             return (start_from_data if self.init == "data" else start_of_the_paper)(X, m, rng)
         return start_from_dictionary(check_dictionary(self.init, m, p))

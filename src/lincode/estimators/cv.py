@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from lincode.core.types import Array, Rows
 from lincode.estimators._checks import check_choice, check_number, check_rows, unchanged_on_failure
@@ -89,7 +89,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         self.scoring = scoring
         self.cv = cv
 
-    def fit(self, X: Any, y: Any = None) -> SCNNCV:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> SCNNCV:
         """Choose λ, then learn all of X with it.
 
         Parameters
@@ -97,6 +97,8 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
             Needed for ``choose="score"``.
+        groups : array-like of shape (n_samples,), default=None
+            For splitters that keep groups together.
 
         Returns
         -------
@@ -106,9 +108,10 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             network = self._check_parameters(y)
             validate_data(self, X, skip_check_array=True)
             data = check_rows(None, X, reset=False, scale=True)
-            y = None if y is None else np.asarray(y)
+            y = None if y is None else column_or_1d(y, warn=True)
             alphas = alpha_grid(network.alpha_max(data), self.alphas, self.shares)
-            folds = list(check_cv(self.cv, y, classifier=self.choose == "score").split(data, y))
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self._judge()))
+            folds = list(splitter.split(data, y, groups))
             judged = [self._fold(network, data, y, alphas, *fold) for fold in folds]
             self.cv_results_ = {"alpha": alphas} | {
                 name: np.array([fold[name] for fold in judged]).T for name in judged[0]
@@ -132,17 +135,24 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             assert y is not None
             worth["score"] = []
             for scnn, U in zip(path, codes, strict=True):
-                judge = clone(self.classifier or LogisticRegression(max_iter=1000))
+                judge = self._judge()
                 judge.fit(scnn.transform(X[train]), y[train])
                 worth["score"].append(check_scoring(judge, self.scoring)(judge, U, y[test]))
         return worth
 
+    def _judge(self) -> Any:
+        if self.classifier is None:
+            return LogisticRegression(max_iter=1000)
+        return clone(self.classifier)
+
     def _best(self) -> int:
         """Of equals the largest λ, which comes first."""
         mean = self.cv_results_[self.choose].mean(axis=1)
+        if np.isnan(mean).all():
+            raise ValueError(f"every alpha has a {self.choose} that is NaN; look at the scorer.")
         if self.choose == "sparsity":
-            return int(np.abs(mean - self.target_sparsity).argmin())
-        return int(mean.argmax() if self.choose == "score" else mean.argmin())
+            return int(np.nanargmin(np.abs(mean - self.target_sparsity)))
+        return int(np.nanargmax(mean) if self.choose == "score" else np.nanargmin(mean))
 
     def transform(self, X: Any) -> Any:
         """The codes of X by the network that was chosen."""
@@ -190,6 +200,8 @@ class SCNNCV(TransformerMixin, BaseEstimator):
                 "choose='score' requires y, but it is None: give fit the labels the"
                 " classifier is to learn, or choose by 'sparsity'."
             )
+        if self.choose == "score":
+            check_scoring(self._judge(), self.scoring)
         return network
 
     def __sklearn_tags__(self) -> Tags:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from lincode.core.blocks import blocks
 from lincode.core.init import Start
 from lincode.core.types import Rows
 from lincode.estimators._checks import check_number, check_rows, unchanged_on_failure
@@ -27,9 +26,10 @@ class MiniBatchSCNN(BaseSCNN):
     """SCNN learned a batch at a time, in memory that does not depend on the number of samples.
 
     Lowers the same energy as :class:`lincode.SCNN`. Of the samples of earlier batches only
-    UᵀU, UᵀX, Σ|U| and XᵀX are kept. ``fit`` goes through X in random order until the energy of
-    batches not yet learned no longer falls; ``partial_fit`` learns one batch that is
-    given to it, of any size.
+    UᵀU, UᵀX, Σ|U| and XᵀX are kept; XᵀX (p×p) is factored once a batch, so that features should not
+    be many thousands. ``fit`` goes through X in random order until the energy of batches,
+    measured before they are learned, no longer falls; ``partial_fit`` learns one batch that
+    is given to it, of any size.
 
     Parameters
     ----------
@@ -72,12 +72,13 @@ class MiniBatchSCNN(BaseSCNN):
     encoder_ : array of shape (n_components, n_features)
         The encoder C, a filter a row.
     matching_threshold_ : float
-        The threshold at which the encoder's codes of the last batch are as sparse as the
-        trained ones.
+        The threshold at which the encoder's codes are as sparse as the trained ones, measured
+        on the last batch (and, with ``partial_fit``, averaged over batches).
     energy_path_ : array of shape (n_batches_,)
-        Energy per sample of each batch before it was learned.
+        Energy per sample of each batch before it was learned; after the first pass of ``fit``
+        over the data, before it was learned again.
     energy_ : float
-        The same, smoothed: what to expect of new data.
+        The same, smoothed. What to expect of new data as long as batches are new.
     usage_ : array of shape (n_components,)
         Share of the samples that use each atom, older ones counting less.
     n_batches_, n_samples_seen_ : int
@@ -161,13 +162,14 @@ class MiniBatchSCNN(BaseSCNN):
             self._check_parameters()
             X = check_rows(self, X, reset=True, scale=True)
             self.stop_reason_ = "max_iter passes over the data; raise max_iter or tol"
-            self._begin(X)
+            rng = check_random_state(self.random_state)
+            self._begin(X, rng)
             best, since, stopped = np.inf, 0, False
-            for batch in self._batches(X):
+            for batch in self._batches(X, rng):
                 energy = self._learn(batch, X.shape[0])
                 best, since = (energy, 0) if energy < best * (1 - self.tol) else (best, since + 1)
                 if self.max_no_improvement is not None and since >= self.max_no_improvement:
-                    self.stop_reason_ = "converged: the energy of new batches no longer falls"
+                    self.stop_reason_ = "converged: the energy of the next batch no longer falls"
                     stopped = True
                     break
             self.n_iter_ = -(-self.n_samples_seen_ // X.shape[0])
@@ -204,23 +206,22 @@ class MiniBatchSCNN(BaseSCNN):
                 )
             self._learn(X)
             self._name_batch(X)
+        if first:
+            self._warn_of_codes(X)
         return self
 
-    def _begin(self, X: Rows) -> None:
-        start: Start = self._new_start(X)
+    def _begin(self, X: Rows, rng: np.random.RandomState | None = None) -> None:
+        start: Start = self._new_start(X, rng)
         self._stream = Stream(D=start.D, C=start.C)
         self.energy_path_ = np.empty(0)
         self.n_batches_ = self.n_samples_seen_ = 0
 
-    def _batches(self, X: Rows) -> Iterator[Rows]:
-        """Batches of X, each pass in another random order; what is left over joins the last."""
-        rng = check_random_state(self.random_state)
+    def _batches(self, X: Rows, rng: np.random.RandomState) -> Iterator[Rows]:
+        """Batches of X of one size, give or take a row, each pass in another random order."""
         N = X.shape[0]
-        size = -(-N // max(1, N // self.batch_size))
         for _ in range(self.max_iter):
-            order = rng.permutation(N)
-            for rows in blocks(N, size):
-                yield X[np.sort(order[rows])]
+            for rows in np.array_split(rng.permutation(N), -(-N // self.batch_size)):
+                yield X[np.sort(rows)]
 
     def _learn(self, X: Rows, samples: float = np.inf) -> float:
         """One batch, of data that have so many samples; the smoothed energy."""
@@ -249,7 +250,11 @@ class MiniBatchSCNN(BaseSCNN):
     def _name_batch(self, X: Rows) -> None:
         stream = self._stream
         assert stream.stats is not None
+        before = getattr(self, "matching_threshold_", None) if stream.n_batches > 1 else None
         self._name_weights(stream.D, stream.C, stream.stats.used / stream.stats.n, X)
+        if before is not None:  # one batch is not the stream
+            new = X.shape[0] / stream.stats.n
+            self.matching_threshold_ = before + new * (self.matching_threshold_ - before)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from lincode.core.encoder_step import factor_data
 from lincode.core.types import Array
 from lincode.estimators._checks import check_rows
 from lincode.estimators.scnn import SCNN
+from lincode.networks._alternate import Reason
 
 SHARES = (0.9, 0.003)
 """The ends of the grid where none is given, as shares of alpha_max."""
@@ -43,7 +43,8 @@ def scnn_path(
         zero. A number of them means so many between 0.9 and 0.003, evenly spaced in
         their logarithm.
     **parameters
-        Other parameters of :class:`lincode.SCNN`.
+        Other parameters of :class:`lincode.SCNN`. A ``callback`` that asks to stop ends the
+        path there.
 
     Returns
     -------
@@ -60,6 +61,8 @@ def scnn_path(
     >>> sparsity[0] > sparsity[1]
     True
     """
+    if "alpha" in parameters:
+        raise TypeError("scnn_path takes alphas or shares, not alpha.")
     first = SCNN(n_components, **parameters)
     data = check_rows(None, X, reset=False, scale=True)
     grid = alpha_grid(first.alpha_max(data), alphas, shares)
@@ -67,13 +70,15 @@ def scnn_path(
     rows, D, C, factor = first._rows(data, start), start.D, start.C, factor_data(data)
     path = []
     for alpha in grid:
-        scnn = clone(first).set_params(alpha=float(alpha))
+        scnn = SCNN(n_components, float(alpha), **parameters)
         scnn._check_parameters()
         validate_data(scnn, X, skip_check_array=True)
         trained, outcome = scnn._train(rows, D, C, factor)
         scnn._warn_of_training(outcome)
         D, C = trained.D, trained.C
         path.append(scnn)
+        if outcome.reason is Reason.CALLBACK:
+            break
     return path
 
 

@@ -93,12 +93,15 @@ class SCNNTraining:
         factor: EncoderFactor,
         *,
         tol: float,
+        precision: np.dtype[np.floating] | None = None,
     ) -> None:
         # An encoder from elsewhere may weigh directions these data do not have.
         C = factor.span(C)
         self.rows, self.D, self.C = rows, D, C
         self.weights, self.factor = weights, factor
         self.stats: CodeStats = rows.stats()
+        # Of the sums: that of the rows, unless coarser ones came before them.
+        self.precision = rows.X.dtype if precision is None else precision
         self.n = self.stats.n
         self.n_revived = 0
         self.codes_solved = False  # an atom the start does not use is not idle yet
@@ -117,8 +120,8 @@ class SCNNTraining:
         return energy
 
     def rounding(self) -> float:
-        eta, dtype = self.weights.eta, self.rows.X.dtype
-        return rounding_of_energy(self.stats, self.D, self.C, self.factor, eta, dtype)
+        eta, precision = self.weights.eta, self.precision
+        return rounding_of_energy(self.stats, self.D, self.C, self.factor, eta, precision)
 
     def watched(self, energy: float) -> float:
         return energy

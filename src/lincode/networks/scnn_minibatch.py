@@ -48,6 +48,8 @@ class Stream:
     XtX: Array | None = None
     momentum: Momentum | None = None
     """Of the alternation, carried from batch to batch"""
+    precision: np.dtype[np.floating] | None = None
+    """The coarsest dtype of any batch"""
     n_batches: int = 0
     n_seen: int = 0
     n_revived: int = 0
@@ -58,11 +60,15 @@ class Stream:
         """The network after one more batch; a row counts half after ``half_life`` further rows."""
         n = X.shape[0]
         kept = 0.5 ** (n / half_life)
+        precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
         past = None if self.stats is None else self.stats.weighted(kept)
+        if past is not None:  # what less than a row is left of is forgotten, so that it can revive
+            past = past.without(np.flatnonzero(past.used < 1))
         XtX = gram_of_columns(X) + (0.0 if self.XtX is None else kept * self.XtX)
         rows = BatchRows(X, self._first_codes(X, weights), past, n_threads=n_threads)
-        tol = LATER_TOL if self.n_batches else FIRST_TOL
-        training = SCNNTraining(rows, self.D, self.C, weights, factor_gram(XtX, X.dtype), tol=tol)
+        tol = FIRST_TOL if past is None or not past.used.any() else LATER_TOL
+        factor = factor_gram(XtX, precision)
+        training = SCNNTraining(rows, self.D, self.C, weights, factor, tol=tol, precision=precision)
         if self.momentum is not None:
             training.momentum = self.momentum
         training.solve_codes(training.D, training.C, tol=HELD_OUT_TOL)
@@ -72,7 +78,7 @@ class Stream:
             self,
             D=training.D, C=training.C, stats=training.stats, XtX=XtX,
             momentum=training.momentum,
-            n_batches=self.n_batches + 1, n_seen=self.n_seen + n,
+            precision=precision, n_batches=self.n_batches + 1, n_seen=self.n_seen + n,
             n_revived=self.n_revived + training.n_revived, batch_energy=held_out,
         )  # fmt: skip
 
