@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -110,6 +107,8 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             data = check_rows(None, X, reset=False, scale=True)
             y = None if y is None else column_or_1d(y, warn=True)
             alphas = alpha_grid(network.alpha_max(data), self.alphas, self.shares)
+            from sklearn.model_selection import check_cv  # not loaded by who does not search
+
             splitter = check_cv(self.cv, y, classifier=is_classifier(self._judge()))
             folds = list(splitter.split(data, y, groups))
             judged = [self._fold(network, data, y, alphas, *fold) for fold in folds]
@@ -137,13 +136,20 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             for scnn, U in zip(path, codes, strict=True):
                 judge = self._judge()
                 judge.fit(scnn.transform(X[train]), y[train])
-                worth["score"].append(check_scoring(judge, self.scoring)(judge, U, y[test]))
+                worth["score"].append(self._scorer(judge)(judge, U, y[test]))
         return worth
 
     def _judge(self) -> Any:
-        if self.classifier is None:
-            return LogisticRegression(max_iter=1000)
-        return clone(self.classifier)
+        if self.classifier is not None:
+            return clone(self.classifier)
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000)
+
+    def _scorer(self, judge: Any) -> Any:
+        from sklearn.metrics import check_scoring
+
+        return check_scoring(judge, self.scoring)
 
     def _best(self) -> int:
         """Of equals the largest λ, which comes first."""
@@ -201,7 +207,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
                 " classifier is to learn, or choose by 'sparsity'."
             )
         if self.choose == "score":
-            check_scoring(self._judge(), self.scoring)
+            self._scorer(self._judge())
         return network
 
     def __sklearn_tags__(self) -> Tags:
