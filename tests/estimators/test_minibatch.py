@@ -200,6 +200,13 @@ def test_an_empty_batch_does_not_set_the_threshold(digits: Any) -> None:
     assert scnn.matching_threshold_ > 0.9 * before
 
 
+def test_a_second_fit_knows_nothing_of_the_first(digits: Any) -> None:
+    twice = quick(batch_size=200).fit(1 - digits).fit(digits)
+    once = quick(batch_size=200).fit(digits)
+    assert twice.matching_threshold_ == once.matching_threshold_
+    assert_array_equal(twice.components_, once.components_)
+
+
 def test_batches_are_of_one_size(digits: Any) -> None:
     scnn = quick(batch_size=100)
     sizes = [len(batch) for batch in scnn._batches(digits[:501], np.random.RandomState(0))]

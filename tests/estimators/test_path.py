@@ -179,5 +179,7 @@ def test_a_callback_hears_of_the_path_and_ends_it(digits: Any) -> None:
     assert len(heard) > 5
     stopped = scnn_path(digits, 6, shares=[0.3, 0.1], callback=lambda now: now.n_iter >= 2)
     assert len(stopped) == 1
+    impatient = network(callback=lambda now: now.n_iter >= 2)
+    assert len(SCNNCV(impatient, shares=3, cv=2).fit(digits).cv_results_["sparsity"]) == 3
     with pytest.raises(TypeError, match="not alpha"):
         scnn_path(digits, 6, alpha=0.1)

@@ -1,8 +1,6 @@
-"""Rows a block at a time: dense where a block has to be, sparse where it may be."""
+"""Rows a block at a time, dense where a block has to be."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 import scipy.sparse
@@ -27,16 +25,3 @@ def dense_blocks(X: Rows) -> list[slice]:
 def dense(X: Rows) -> Array:
     """A block of rows as a dense array; never to be used on all of X."""
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X)
-
-
-def sparse_rows(U: Array) -> Rows:
-    """A block of codes as CSR."""
-    used = np.flatnonzero(U)
-    n, m = U.shape
-    indptr = np.searchsorted(used, np.arange(0, n + 1) * m)
-    return scipy.sparse.csr_matrix((U.ravel()[used], used % m, indptr), shape=U.shape)
-
-
-def stack_sparse(blocks_of_rows: Iterable[Rows]) -> Rows:
-    """CSR blocks, one below the other."""
-    return scipy.sparse.vstack(list(blocks_of_rows), format="csr")

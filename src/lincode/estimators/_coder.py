@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix, vstack
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import blocks, sparse_rows, stack_sparse
+from lincode.core.blocks import blocks
 from lincode.core.code_step import Codes
 from lincode.core.encoder_step import encode
 from lincode.core.types import Array, Rows
@@ -50,7 +51,8 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return self._codes(X, self.transform_method)
         parts = self._code_parts(X, self.transform_method)
         if self.sparse_output:
-            return stack_sparse(sparse_rows(_split(U) if self.split_sign else U) for _, U in parts)
+            sparse = [csr_matrix(_split(U) if self.split_sign else U) for _, U in parts]
+            return vstack(sparse, format="csr")
         out: Array = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
         for rows, U in parts:
             _split(U, out=out[rows])

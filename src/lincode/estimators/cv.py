@@ -23,6 +23,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
     ----------
     estimator : SCNN, default=None
         The network, of any parameters; its ``alpha`` is what is chosen. None means ``SCNN()``.
+        Its ``callback`` hears of the last fit only.
     alphas, shares : default=None and 10
         The values of λ to choose from, as in :func:`lincode.scnn_path`.
     choose : {"sparsity", "score", "energy"}, default="sparsity"
@@ -125,6 +126,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         """What each λ is worth where the network has seen ``train`` only."""
         parameters = network.get_params()
         del parameters["alpha"]
+        parameters["callback"] = None  # a fold without all its λ cannot be compared
         path = scnn_path(X[train], alphas=alphas, **parameters)
         codes = [scnn.transform(X[test]) for scnn in path]
         worth = {"sparsity": [1 - _used(U) / np.prod(U.shape) for U in codes]}

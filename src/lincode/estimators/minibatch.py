@@ -211,6 +211,7 @@ class MiniBatchSCNN(BaseSCNN):
         return self
 
     def _begin(self, X: Rows, rng: np.random.RandomState | None = None) -> None:
+        self.__dict__.pop("matching_threshold_", None)  # of a stream that is no more
         start: Start = self._new_start(X, rng)
         self._stream = Stream(D=start.D, C=start.C)
         self.energy_path_ = np.empty(0)
