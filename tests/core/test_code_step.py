@@ -9,10 +9,22 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
+from lincode.core import code_descent
 from lincode.core.code_problem import CodeProblem
 from lincode.core.code_step import _Run, code_step
 from lincode.core.energy import energy
 from lincode.core.optimality import code_violation
+
+
+@pytest.fixture(autouse=True, params=["compiled", "plain"])
+def way(request: Any, monkeypatch: Any) -> Any:
+    """Every test here holds with sparse rows by coordinate descent, whatever m, and without."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+        monkeypatch.setattr(code_descent, "FEWEST_UNITS", 1)
+    else:
+        monkeypatch.setattr(code_descent, "_compiled", lambda: None)
+    return request.param
 
 
 def random_problem(

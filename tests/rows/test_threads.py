@@ -20,6 +20,23 @@ def test_results_come_in_the_order_of_the_items(n_threads: int) -> None:
     assert list(ordered_map(slow_first, range(6), n_threads)) == [0, 1, 4, 9, 16, 25]
 
 
+def test_few_results_wait_behind_a_slow_one() -> None:
+    started = []
+    release = threading.Event()
+
+    def slow_first(i: int) -> int:
+        started.append(i)
+        if i == 0:
+            release.wait(10)
+        return i
+
+    results = ordered_map(slow_first, range(100), 2)
+    threading.Timer(0.2, release.set).start()
+    assert next(results) == 0
+    assert max(started) <= 5
+    assert list(results) == list(range(1, 100))
+
+
 def test_threads_are_used_each_with_one_blas_thread_and_all_is_put_back() -> None:
     before = blas_threads()
     barrier = threading.Barrier(2, timeout=10)  # passes only if two run at once

@@ -1,7 +1,8 @@
 """The U step (B-SCNN input update, paper eqs. 12 to 14): the codes for a given D and C.
 
 The lasso of ``code_problem.py``, minimised by accelerated proximal gradient steps on a block
-of rows at a time, one product with its Hessian H each.
+of rows at a time, one product with its Hessian H each. Rows that are found to be sparse go
+through ``code_descent.py`` once, where it is compiled.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lincode.core.code_descent import descend, sparse_rows
 from lincode.core.code_problem import CodeProblem
 from lincode.core.optimality import code_violation
 from lincode.core.prox import soft_threshold, soft_threshold_along
@@ -40,21 +42,22 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     """
     b = np.asarray(X @ problem.W.T)
     scale = np.abs(b).max(axis=1, initial=0)
-    run = _Run(b, U, U @ problem.H, problem)
-    measures = run.measure()
-    U, violation, value = U.copy(), measures.violation.copy(), measures.value.copy()
+    UH = U @ problem.H
+    measures = _measure(U, UH, b, problem)
+    violation, value = measures.violation.copy(), measures.value.copy()
+    U = U.copy()
     going = violation > _allowed(measures, scale, problem, tol)
     if max_iter > 0:  # where b = 0 there is nothing to solve
         empty = scale == 0
         U[empty], violation[empty], value[empty], going[empty] = 0, 0, 0, False
 
     rows = np.flatnonzero(going)
-    run = run.only(going)
-    for _ in range(0, max_iter, CHECK_EVERY):
-        if not rows.size:
-            break
-        run.advance(CHECK_EVERY)
-        measures = run.measure()
+    run = _Run(b[rows], U[rows], UH[rows], problem)
+
+    def settle() -> None:
+        """Keep what is better, let go the rows that are done."""
+        nonlocal rows, run
+        measures = _measure(run.U, run.UH, run.b, problem, run.Z, run.work)
         # A row is kept at its best so far: momentum may carry it up on the way down.
         noise = 8 * np.finfo(U.dtype).eps * measures.l1 * scale[rows]
         lower = measures.value <= value[rows] + noise
@@ -63,8 +66,16 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
         violation[better], value[better] = measures.violation[lower], measures.value[lower]
         going = ~lower | (measures.violation > _allowed(measures, scale[rows], problem, tol))
         if not going.all():
-            rows = rows[going]
-            run = run.only(going)
+            rows, run = rows[going], run.only(going)
+
+    for done in range(0, max_iter, CHECK_EVERY):
+        # With curvature to hold on to, a few steps first: they tell how sparse a row will be.
+        if (done > 0 or problem.mu == 0) and run.descend(tol * scale[rows]):
+            settle()
+        if not rows.size:
+            break
+        run.advance(CHECK_EVERY)
+        settle()
 
     # A row without gradient at zero has the code zero: any violation is a whole one.
     relative = np.divide(violation, scale, out=np.sign(violation), where=scale > 0)
@@ -84,6 +95,25 @@ class _Measures(NamedTuple):
     """‖u‖₂"""
 
 
+def _measure(
+    U: Array,
+    UH: Array,
+    b: Array,
+    problem: CodeProblem,
+    Z: Array | None = None,
+    work: Array | None = None,
+) -> _Measures:
+    """How good each row's code is; Z and work are room to work in."""
+    tau, positive = problem.tau, problem.positive
+    G = np.subtract(UH, b, out=Z)
+    violation = code_violation(U, G, tau, positive=positive)
+    G -= b
+    l1 = np.abs(U, out=work).sum(axis=1)
+    value = 0.5 * np.einsum("ij,ij->i", U, G) + tau * l1
+    length = np.sqrt(np.einsum("ij,ij->i", U, U))
+    return _Measures(violation, value, l1, length)
+
+
 class _Run:
     """Rows on their way: FISTA, each row with its own momentum.
 
@@ -91,30 +121,42 @@ class _Run:
     of its own, and the one at U, which tells how good U is, comes free.
     """
 
-    def __init__(self, b: Array, U: Array, UH: Array, problem: CodeProblem) -> None:
+    def __init__(
+        self,
+        b: Array,
+        U: Array,
+        UH: Array,
+        problem: CodeProblem,
+        old: tuple[Array, Array] | None = None,
+    ) -> None:
         self.b, self.U, self.UH, self.problem = b, U, UH, problem
-        self.U_old, self.UH_old = U.copy(), UH.copy()
+        self.U_old, self.UH_old = (U.copy(), UH.copy()) if old is None else old
         self.age = np.zeros(len(U), dtype=U.dtype)  # steps since the row's last restart
         self.slope = np.ones(len(U), dtype=U.dtype)  # what soft_threshold_along last saw
+        self.descended = np.zeros(len(U), dtype=bool)
         self.Y, self.Z, self.work = (np.empty_like(U) for _ in range(3))
 
     def only(self, keep: NDArray[np.bool_]) -> _Run:
         """The rows still on their way."""
-        rest = _Run(self.b[keep], self.U[keep], self.UH[keep], self.problem)
-        rest.U_old, rest.UH_old = self.U_old[keep], self.UH_old[keep]
+        old = self.U_old[keep], self.UH_old[keep]
+        rest = _Run(self.b[keep], self.U[keep], self.UH[keep], self.problem, old)
         rest.age, rest.slope = self.age[keep], self.slope[keep]
+        rest.descended = self.descended[keep]
         return rest
 
-    def measure(self) -> _Measures:
-        """How good each row's code is."""
-        tau, positive = self.problem.tau, self.problem.positive
-        G = np.subtract(self.UH, self.b, out=self.Z)
-        violation = code_violation(self.U, G, tau, positive=positive)
-        G -= self.b
-        l1 = np.abs(self.U, out=self.work).sum(axis=1)
-        value = 0.5 * np.einsum("ij,ij->i", self.U, G) + tau * l1
-        length = np.sqrt(np.einsum("ij,ij->i", self.U, self.U))
-        return _Measures(violation, value, l1, length)
+    def descend(self, enough: Array) -> bool:
+        """Rows that have become sparse, once each, by coordinate descent; whether there were any.
+
+        A little further than enough: measured anew, rounding shows.
+        """
+        new = np.flatnonzero(sparse_rows(self.U, self.problem) & ~self.descended)
+        if not new.size:
+            return False
+        U = descend(self.U[new], self.b[new], self.problem, 0.9 * enough[new])
+        UH = U @ self.problem.H
+        self.U[new], self.UH[new], self.U_old[new], self.UH_old[new] = U, UH, U, UH
+        self.age[new], self.descended[new] = 0, True
+        return True
 
     def advance(self, n_steps: int) -> None:
         """So many accelerated steps."""

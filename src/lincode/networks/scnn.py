@@ -84,6 +84,8 @@ class Momentum:
 class SCNNTraining:
     """SCNN in training: rows with their codes, D, C, and the three steps."""
 
+    monotone = True
+
     def __init__(
         self,
         rows: MemoryRows,
@@ -235,8 +237,11 @@ class SCNNTraining:
 def solve_codes(
     X: Rows, C: Array, problem: CodeProblem, threshold: float, *, tol: float, max_iter: int
 ) -> Codes:
-    """The code of unseen rows by minimisation, started from the encoder's."""
-    U = encode(X, C, threshold, positive=problem.positive)
+    """The code of unseen rows by minimisation, started from the encoder's if it has a say."""
+    if problem.mu > 0:
+        U = encode(X, C, threshold, positive=problem.positive)
+    else:
+        U = np.zeros((X.shape[0], len(C)), dtype=X.dtype)
     return code_step(U, X, problem, tol=tol, max_iter=max_iter)
 
 

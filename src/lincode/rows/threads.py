@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -35,13 +36,20 @@ def ordered_map(
     """F of each item, in the order of the items; each thread with one BLAS thread.
 
     The items and their order, not the number of threads, fix every sum made of the results.
+    At most two results a thread wait behind a slow one, so that memory stays bounded.
     """
     with _one_blas_thread():
         if n_threads == 1:
             yield from map(f, items)
         else:
             with ThreadPoolExecutor(n_threads) as pool:
-                yield from pool.map(f, items)
+                waiting: deque[Future[Result]] = deque()
+                for item in items:
+                    waiting.append(pool.submit(f, item))
+                    if len(waiting) > 2 * n_threads:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
 
 
 class _OneBlasThread:

@@ -1,6 +1,6 @@
 """How seconds and memory grow with N and m, each fit in a process of its own.
 
-python benchmarks/growth.py one SCNN 10000 400      one fit: prints seconds and bytes
+python benchmarks/sections/growth.py SCNN X.npy 10000 400      one fit: prints seconds and bytes
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ruler import Section
 
 ITERATIONS = 3
 
@@ -50,8 +53,8 @@ def memory(name: str) -> int:
     return int(next(line for line in status if line.startswith(name)).split()[1]) * 1024
 
 
-def run(kind: str, file: Path, N: int, m: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "one", kind, str(file), str(N), str(m)]
+def fit(kind: str, file: Path, N: int, m: int) -> dict[str, float]:
+    command = [sys.executable, __file__, kind, str(file), str(N), str(m)]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     result: dict[str, float] = json.loads(out.splitlines()[-1])
     print(f"  {kind}, N={N}, m={m}: {result['seconds']:.2f} s, "
@@ -63,39 +66,48 @@ def exponent(sizes: list[int], values: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def rows(quick: bool) -> list[tuple[Any, ...]]:
-    """Lines for the table."""
-    from data import digits
+def run(X: Any, quick: bool) -> Section:
+    from ruler import Row, Section  # not where a fit runs alone
 
-    Ns = [2000, 4000, 8000] if quick else [10_000, 20_000, 40_000, 60_000]
-    ms = [50, 100, 200] if quick else [100, 200, 400, 800, 1600]
+    Ns = [2000, 8000] if quick else [10_000, 20_000, 40_000, 60_000]
+    ms = [50, 200] if quick else [100, 200, 400, 800, 1600]
     m, N = (100, 4000) if quick else (400, 10_000)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "X.npy"
-        np.save(file, digits()[0][: max(Ns)])
-        by_N = [run("SCNN", file, n, m) for n in Ns]
-        by_m = [run("SCNN", file, N, k) for k in ms]
-        stream = [run("MiniBatchSCNN", file, n, m) for n in (Ns[1], Ns[-1])]
+        np.save(file, X[: max(Ns)])
+        by_N = [fit("SCNN", file, n, m) for n in Ns]
+        by_m = [fit("SCNN", file, N, k) for k in ms]
+        stream = [] if quick else [fit("MiniBatchSCNN", file, n, m) for n in (Ns[1], Ns[-1])]
     in_N = exponent(Ns, [r["seconds"] for r in by_N])
     in_m = exponent(ms, [r["seconds"] for r in by_m])
-    # Beyond X, which is there before: codes, and what does not depend on N.
-    codes = [n * m * 4 for n in Ns]
-    slope = float(np.polyfit(codes, [r["bytes"] for r in by_N], 1)[0])
-    flat = (stream[1]["bytes"] - stream[0]["bytes"]) / ((Ns[-1] - Ns[1]) * m * 4)
     detail = {"N": dict(zip(Ns, by_N, strict=True)), "m": dict(zip(ms, by_m, strict=True)),
               "MiniBatchSCNN": stream}  # fmt: skip
     span = f"N = {Ns[0]:,} to {Ns[-1]:,}, m={m}"
-    return [
+    lines: list[tuple[Any, ...]] = [
         (f"seconds an iteration, {span}", f"N^{in_N:.2f}", "linear in N", in_N <= 1.1, detail),
         (f"seconds an iteration, m = {ms[0]} to {ms[-1]}, N={N:,}", f"m^{in_m:.2f}", "", None,
          detail),
+    ]  # fmt: skip
+    if not quick:  # so few codes are lost beside what does not depend on N
+        lines += memory_lines(Ns, m, by_N, stream, span)
+    return Section([Row(*line) for line in lines])
+
+
+def memory_lines(
+    Ns: list[int], m: int, by_N: list[dict[str, float]], stream: list[dict[str, float]], span: str
+) -> list[tuple[Any, ...]]:
+    """Beyond X, which is there before: codes, and what does not depend on N."""
+    codes = [n * m * 4 for n in Ns]
+    slope = float(np.polyfit(codes, [r["bytes"] for r in by_N], 1)[0])
+    flat = (stream[1]["bytes"] - stream[0]["bytes"]) / ((Ns[-1] - Ns[1]) * m * 4)
+    return [
         (f"peak memory beyond X, {span}", f"grows by {slope:.2f} × N·m·itemsize"
-         f" ({by_N[-1]['bytes'] / 1e6:.0f} MB at {Ns[-1]:,})", "≤ 1.3 ×", slope <= 1.3, detail),
+         f" ({by_N[-1]['bytes'] / 1e6:.0f} MB at {Ns[-1]:,})", "≤ 1.3 ×", slope <= 1.3),
         (f"peak memory of `MiniBatchSCNN`, N = {Ns[1]:,} to {Ns[-1]:,}",
          f"grows by {flat:.2f} × N·m·itemsize ({stream[1]['bytes'] / 1e6:.0f} MB)", "flat",
-         flat <= 0.1, detail),
+         flat <= 0.1),
     ]  # fmt: skip
 
 
 if __name__ == "__main__":
-    one(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    one(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
