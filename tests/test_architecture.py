@@ -45,6 +45,10 @@ def test_metrics_and_plotting_import_nothing_of_ours(module: str) -> None:
     assert rooms_imported(PACKAGE / f"{module}.py") == set()
 
 
+def test_the_classifier_knows_metrics_only() -> None:
+    assert rooms_imported(PACKAGE / "classifier.py") == {"metrics"}
+
+
 def test_core_is_numpy_and_scipy_only() -> None:
     for path in (PACKAGE / "core").glob("*.py"):
         source = path.read_text()
@@ -55,7 +59,7 @@ def test_core_is_numpy_and_scipy_only() -> None:
 def test_examples_use_the_public_door_only() -> None:
     examples = PACKAGE.parents[1] / "examples"
     for path in examples.glob("*.py"):
-        assert rooms_imported(path) <= {"lincode", "metrics", "plotting"}, path
+        assert rooms_imported(path) <= {"lincode", "classifier", "metrics", "plotting"}, path
 
 
 def test_importing_loads_no_plotting_nor_progress_library() -> None:

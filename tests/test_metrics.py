@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.metrics import rms_error, sparsity
+from lincode.metrics import error_rate, rms_error, sparsity, sparsity_area, sparsity_curve
 
 
 def test_rms_error_is_the_root_of_the_mean_square() -> None:
@@ -22,3 +22,30 @@ def test_sparsity_counts_small_coefficients_of_either_sign() -> None:
     assert sparsity(scipy.sparse.csr_array(U), threshold=0.2) == 6 / 8
     assert sparsity(np.zeros((2, 2))) == 1
     assert sparsity([[np.nan, 0.0]]) == 0.5
+
+
+def test_the_sparsity_curve_is_sparsity_at_each_threshold(rng: np.random.Generator) -> None:
+    U = rng.standard_normal((20, 10)) * (rng.random((20, 10)) < 0.4)
+    thresholds = [0.5, 0.0, 0.1, 9.0]
+    expected = [sparsity(U, t) for t in thresholds]
+    assert_allclose(sparsity_curve(U, thresholds), expected)
+    assert_allclose(sparsity_curve(scipy.sparse.csr_array(U), thresholds), expected)
+    assert sparsity_curve(U).shape == (51,)
+
+
+def test_the_sparsity_area_of_a_uniform_code_is_half() -> None:
+    U = (np.arange(100_000) + 0.5) / 200_000  # uniform over [0, 0.5]
+    assert_allclose(sparsity_area(U), 0.5, atol=1e-4)
+    assert sparsity_area(np.zeros((3, 3))) == 1
+    assert sparsity_area(np.ones((3, 3))) == 0
+    assert_allclose(sparsity_area([[0.0, 1.0]]), 0.5)
+    with pytest.raises(ValueError, match="two or more numbers that rise"):
+        sparsity_area(U, [0.5, 0.1])
+
+
+def test_error_rate_counts_wrong_labels() -> None:
+    assert error_rate(["a", "b"], ["a", "c"]) == 0.5
+    with pytest.raises(ValueError, match="one shape and not be empty"):
+        error_rate([1, 2], [1])
+    with pytest.raises(ValueError, match="one shape and not be empty"):
+        error_rate([], [])

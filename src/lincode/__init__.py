@@ -1,20 +1,26 @@
 """lincode: sparse codes at the price of one matrix product."""
 
 from lincode.core.prox import soft_threshold
+from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.cv import SCNNCV
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
+from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
+from lincode.estimators.sparsenet import Sparsenet
 from lincode.networks._alternate import EnergyRoseError, Iteration
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ASCNN",
+    "SAANN",
     "SCNN",
     "SCNNCV",
     "EnergyRoseError",
     "Iteration",
     "MiniBatchSCNN",
+    "Sparsenet",
     "scnn_path",
     "soft_threshold",
 ]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+
+THRESHOLDS = np.linspace(0, 0.5, 51)
+"""The paper's range of thresholds for sparsity curves."""
 
 
 def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
@@ -51,3 +54,67 @@ def sparsity(codes: Any, threshold: float = 0.0) -> float:
     values = np.asarray(U.data if issparse(codes) else U)
     active = values.size - int(np.count_nonzero(np.abs(values) <= threshold))
     return 1 - active / int(np.prod(U.shape))
+
+
+def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np.float64]:
+    """``sparsity`` at each of many thresholds; by default 51 of them, over the paper's [0, 0.5].
+
+    Parameters
+    ----------
+    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
+    thresholds : array-like of shape (n,), in any order
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Examples
+    --------
+    >>> from lincode.metrics import sparsity_curve
+    >>> sparsity_curve([[0.0, -0.3, 0.1, 2.0]], [0.0, 0.2, 0.4])
+    array([0.25, 0.5 , 0.75])
+    """
+    U = codes if issparse(codes) else np.asarray(codes)
+    size = np.sort(np.abs(U.data if issparse(codes) else U), axis=None)
+    total = int(np.prod(U.shape))
+    small = np.searchsorted(size, np.asarray(thresholds, dtype=np.float64), side="right")
+    return np.asarray((small + total - size.size) / total, dtype=np.float64)
+
+
+def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
+    """Area under ``sparsity_curve``, as a share of that of codes that are all zero.
+
+    Parameters
+    ----------
+    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
+    thresholds : array-like of shape (n,), rising
+
+    Examples
+    --------
+    >>> from lincode.metrics import sparsity_area
+    >>> sparsity_area([[0.0, 0.0, 0.0, 0.0]])
+    1.0
+    """
+    t = np.asarray(thresholds, dtype=np.float64)
+    if t.ndim != 1 or t.size < 2 or not (np.diff(t) > 0).all():
+        raise ValueError(f"thresholds must be two or more numbers that rise, got {thresholds!r}.")
+    curve = sparsity_curve(codes, t)
+    return float(np.sum((curve[1:] + curve[:-1]) / 2 * np.diff(t)) / (t[-1] - t[0]))
+
+
+def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
+    """Share of labels that are wrong.
+
+    Examples
+    --------
+    >>> from lincode.metrics import error_rate
+    >>> error_rate([1, 2, 3, 4], [1, 2, 3, 3])
+    0.25
+    """
+    a, b = np.asarray(y_true), np.asarray(y_predicted)
+    if a.shape != b.shape or not a.size:
+        raise ValueError(
+            f"y_true and y_predicted must have one shape and not be empty, got {a.shape} and"
+            f" {b.shape}."
+        )
+    return float(np.mean(a != b))

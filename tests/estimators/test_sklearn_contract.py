@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lincode import SCNN, SCNNCV, MiniBatchSCNN
+from lincode import ASCNN, SAANN, SCNN, SCNNCV, MiniBatchSCNN, Sparsenet
 
 # Small and quick; every transform, sign and start that has code of its own.
 VARIANTS = [
@@ -21,6 +21,10 @@ VARIANTS = [
     SCNN(n_components=3, solver="paper", max_iter=5),
     MiniBatchSCNN(n_components=3),
     MiniBatchSCNN(n_components=3, batch_size=7),
+    SAANN(n_components=3, max_iter=5),
+    SAANN(n_components=3, max_iter=5, activation="linear"),
+    ASCNN(n_components=3, max_iter=5),
+    Sparsenet(n_components=3, max_iter=5),
     SCNNCV(SCNN(3, threshold="match", tol=1e-2, random_state=0), shares=2, cv=2),
 ]
 

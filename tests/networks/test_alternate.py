@@ -18,6 +18,7 @@ class Scripted:
     """A network whose energy follows a script."""
 
     n = 2
+    monotone = True
 
     def __init__(self, energies: list[float], solved_from: int = 0) -> None:
         self.energies, self.now, self.solved_from = energies, 0, solved_from
@@ -104,3 +105,14 @@ def test_the_callback_is_told_and_may_stop() -> None:
         (2, 9, 1.0, 0.5),
     ]
     assert str(seen[0]).startswith("iteration 1/9  energy per sample 2  change 5.0e-01")
+
+
+def test_training_that_is_not_monotone_may_go_up() -> None:
+    training = Scripted([5.0, 3.0, 4.0, 1.0])
+    training.monotone = False
+    path = alternate(training, max_iter=3, tol=0.0).energy_path
+    assert path == [5.0, 3.0, 4.0, 0.5]
+    training = Scripted([5.0, float("nan")])
+    training.monotone = False
+    with pytest.raises(FloatingPointError, match="moderate scale"):
+        alternate(training, max_iter=3, tol=0.0)

@@ -1,4 +1,4 @@
-"""The coding side of a linear network: what all that have a dictionary and an encoder share."""
+"""The coding side of SCNN: codes by its encoder, or solved; split, sparse or dense."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.blocks import blocks
 from lincode.core.code_step import Codes
 from lincode.core.encoder_step import encode
 from lincode.core.types import Array, Rows
-from lincode.estimators._checks import FLOATS, check_rows
+from lincode.estimators._checks import check_rows
+from lincode.estimators._dictionary import DictionaryTransformer
 from lincode.networks.scnn import Weights, solve_codes
 from lincode.rows.memory import code_blocks
 from lincode.rows.threads import ordered_map, thread_count
 
-ENCODE_ROWS = 4096
-"""Rows encoded by one product."""
+ENCODE_ROWS = 2048
+"""Rows encoded by one product, at most."""
 EXACT_ITERATIONS = 20_000
 """Most accelerated steps for codes solved exactly."""
 
 
-class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LinearCoder(DictionaryTransformer):
     """A transformer with ``components_`` (D) and ``encoder_`` (C); subclasses train them."""
 
     def transform(self, X: Any) -> Any:
@@ -58,37 +57,14 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             _split(U, out=out[rows])
         return out
 
-    def inverse_transform(self, X: Any) -> Array:
-        """The samples that codes stand for: U D.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_components)
-            Codes as ``transform`` gives them, with split signs where it splits them.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        U = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name="codes")
+    def _joined(self, U: Any) -> Any:
         m = len(self.components_)
-        if U.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"codes must have {self._n_features_out} columns, as transform gives with"
-                f" split_sign={self.split_sign}, got {U.shape[1]}."
-            )
-        if self.split_sign:
-            U = U[:, :m] - U[:, m:]
-        return np.asarray(U @ self.components_.astype(U.dtype, copy=False))
+        return U[:, :m] - U[:, m:] if self.split_sign else U
 
-    def reconstruct(self, X: Any) -> Array:
-        """Encode and decode: what the network makes of X, of the shape of X."""
-        check_is_fitted(self)
+    def _coded(self, X: Any) -> Array:
         self._check_parameters()
         X = check_rows(self, X, reset=False, scale=self.transform_method != "encoder")
-        U = self._codes(X, self.transform_method)
-        return np.asarray(U @ self.components_.astype(X.dtype, copy=False))
+        return self._codes(X, self.transform_method)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the codes: ``scnn0``, ``scnn1``, …; with split signs ``scnn0_pos``, … first,
@@ -133,19 +109,28 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self, X: Rows, method: str, out: Array | None = None
     ) -> Iterator[tuple[slice, Array]]:
         """Codes of validated rows, a block at a time and in order; written to ``out`` if given."""
-        C = self.encoder_.astype(X.dtype, copy=False)
-        weights = self._weights(eta=0.0 if method == "relearn" else None)
         if method == "encoder":
-            threshold = self._encoder_threshold()
-            room: Array = np.empty((0, 0), dtype=X.dtype)
-            for rows in blocks(X.shape[0], ENCODE_ROWS):
-                if out is not None:
-                    room = out[rows]
-                elif len(room) != rows.stop - rows.start:
-                    room = np.empty((rows.stop - rows.start, len(C)), dtype=X.dtype)
-                yield rows, encode(X[rows], C, threshold, positive=weights.positive, out=room)
-            return
+            return self._encoded_parts(X, out)
+        return self._solved_parts(X, method, out)
 
+    def _encoded_parts(self, X: Rows, out: Array | None) -> Iterator[tuple[slice, Array]]:
+        N, C = X.shape[0], self.encoder_.astype(X.dtype, copy=False)
+        threshold, positive = self._encoder_threshold(), bool(self.positive_code)
+
+        def encoded(rows: slice) -> tuple[slice, Array]:
+            room = None if out is None else out[rows]
+            return rows, encode(X[rows], C, threshold, positive=positive, out=room)
+
+        parts = blocks(N, max(256, min(ENCODE_ROWS, -(-N // 8))))
+        if len(parts) == 1:  # too little for threads of ours: BLAS may use its own
+            return iter([encoded(parts[0])])
+        return ordered_map(encoded, parts, thread_count(self.n_jobs))
+
+    def _solved_parts(
+        self, X: Rows, method: str, out: Array | None
+    ) -> Iterator[tuple[slice, Array]]:
+        weights = self._weights(eta=0.0 if method == "relearn" else None)
+        C = self.encoder_.astype(X.dtype, copy=False)
         D, C64 = (A.astype(np.float64) for A in (self.components_, self.encoder_))
         problem = weights.code_problem(D, C64, X.dtype)
 
@@ -171,12 +156,6 @@ class LinearCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _split(U: Array, out: Array | None = None) -> Array:

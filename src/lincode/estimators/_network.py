@@ -1,0 +1,141 @@
+"""What the networks trained by mini-batches share as estimators: fit, score, names, checks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from lincode.core.blocks import dense, dense_blocks
+from lincode.core.types import Array, Rows
+from lincode.estimators._checks import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_rows,
+    unchanged_on_failure,
+)
+from lincode.estimators._dictionary import DictionaryTransformer
+from lincode.networks._alternate import Iteration, Outcome, Reason, Training, alternate
+from lincode.networks._epochs import Pace
+
+ALL_PASSES = "all max_iter passes were made, over which the learning rate fell to zero"
+
+
+class BatchNetwork(DictionaryTransformer):
+    """A network trained by passes of mini-batches."""
+
+    def fit(self, X: Any, y: object = None) -> Any:
+        """Learn the network from X.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            known = vars(self).copy() if self.warm_start and hasattr(self, "components_") else {}
+            X = check_rows(self, X, reset=True, scale=True)
+            if known:
+                self._check_shape(known["components_"], X)
+            outcome = self._learn(X, known, check_random_state(self.random_state))
+            self.energy_ = outcome.energy_path[-1]
+            self.energy_path_ = np.array(outcome.energy_path)
+            self.n_iter_ = outcome.n_iter
+            self.stop_reason_ = (
+                ALL_PASSES if outcome.reason is Reason.MAX_ITER else outcome.reason.value
+            )
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The codes of X.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        return self._codes(check_rows(self, X, reset=False, scale=True))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Minus the energy per sample on X: the larger the better.
+
+        It compares networks of the same ``alpha`` and ``n_components``, which are part of the
+        energy; to choose those, score what you want the codes for.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        X = check_rows(self, X, reset=False, scale=True)
+        total = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
+        return -float(total) / int(X.shape[0])
+
+    @abstractmethod
+    def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
+        """Train on validated rows, from ``known`` attributes if there are any; name the weights."""
+
+    @abstractmethod
+    def _codes(self, X: Rows) -> Array:
+        """Codes of validated rows."""
+
+    @abstractmethod
+    def _energy(self, X: Array) -> float:
+        """The energy of dense rows."""
+
+    def _train(self, training: Training) -> Outcome:
+        def on_iteration(iteration: Iteration) -> bool:
+            if self.verbose:
+                print(f"[{type(self).__name__}] {iteration}", flush=True)
+            return self.callback is not None and bool(self.callback(iteration))
+
+        return alternate(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
+
+    def _pace(self) -> Pace:
+        return Pace(self.learning_rate, self.batch_size, self.max_iter)
+
+    def _width(self, X: Rows) -> int:
+        return int(X.shape[1] if self.n_components is None else self.n_components)
+
+    def _check_shape(self, known: Array, X: Rows) -> None:
+        m, p = self._width(X), X.shape[1]
+        if known.shape != (m, p):
+            raise ValueError(
+                f"warm_start=True needs n_components and n_features to stay {known.shape},"
+                f" got ({m}, {p}); set warm_start=False to start anew."
+            )
+
+    def _check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, integer=True, or_none=True)
+        check_number("alpha", self.alpha, 0)
+        check_number("learning_rate", self.learning_rate, 0)
+        check_number("batch_size", self.batch_size, 1, integer=True)
+        check_number("max_iter", self.max_iter, 1, integer=True)
+        check_flag("warm_start", self.warm_start)
+        if not isinstance(self.verbose, bool | np.bool_):
+            check_number("verbose", self.verbose, 0, integer=True)
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"callback must be callable or None, got {self.callback!r}.")
+
+
+def check_positive(name: str, value: Any, *, or_none: bool = False) -> None:
+    """A finite number above 0."""
+    check_number(name, value, 0, or_none=or_none)
+    if value == 0:
+        raise ValueError(f"{name} must be above 0, got {value!r}.")
+
+
+def check_activation(value: object) -> None:
+    """One that the networks know."""
+    check_choice("activation", value, ("sigmoid", "tanh", "linear"))

@@ -1,0 +1,100 @@
+"""Training by mini-batches, written once: passes over the rows in random order, a batch a step.
+
+What the networks trained so share with each other, and with ``_alternate.py`` as its training.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lincode.core.blocks import blocks, dense, dense_blocks
+from lincode.core.types import Array, Rows
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast to learn, and from how many rows at a time."""
+
+    learning_rate: float
+    batch_size: int
+    max_iter: int
+
+
+class EpochTraining(ABC):
+    """A network in training; an iteration is a pass over all rows.
+
+    The rate falls along half a cosine, from ``learning_rate`` at the start to zero after
+    ``max_iter`` passes. Noise may raise the energy from pass to pass, most of all in the middle,
+    so nothing is to be learned from a pass that brings nothing: all are made. The weights that
+    are kept at the end are those of the pass where the energy was lowest.
+    """
+
+    monotone = False
+
+    def __init__(self, X: Rows, pace: Pace, rng: np.random.RandomState) -> None:
+        self.X, self.pace, self.rng = X, pace, rng
+        self.n = X.shape[0]
+        self.scale = scale_of(X)
+        self.passes = 0
+        self.lowest, self.best = np.inf, None
+
+    @abstractmethod
+    def learn(self, rows: Array, rate: float) -> None:
+        """One step from these rows; ``rate`` is that of the step."""
+
+    @abstractmethod
+    def energy_of(self, rows: slice) -> float:
+        """The energy of these rows."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> Any:
+        """All that is learned, as one thing that can be kept and put back."""
+
+    @abstractmethod
+    def restore(self, weights: Any) -> None:
+        """Put them back."""
+
+    def steps(self) -> Iterator[str]:
+        done = self.passes / self.pace.max_iter
+        rate = self.pace.learning_rate * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+        order = self.rng.permutation(self.X.shape[0])
+        for rows in blocks(len(order), self.pace.batch_size):
+            self.learn(order[rows], rate)
+        self.passes += 1
+        yield "pass"
+
+    def energy(self) -> float:
+        energy = sum(self.energy_of(rows) for rows in dense_blocks(self.X))
+        if energy < self.lowest:
+            self.lowest, self.best = energy, self.weights
+        return energy
+
+    def rounding(self) -> float:
+        return 0.0
+
+    def watched(self, energy: float) -> float:
+        return energy
+
+    def note_change(self, change: float) -> bool:
+        return False
+
+    def closing_steps(self) -> Iterator[str]:
+        self.restore(self.best)
+        yield "choice of the best pass"
+
+    def batch(self, rows: Array | slice) -> Array:
+        """These rows, dense."""
+        return dense(self.X[rows])
+
+
+def scale_of(X: Rows) -> float:
+    """The root mean square of the entries of X (1 for zeros): what weights are measured by."""
+    square = sum(float(np.square(dense(X[r]), dtype=np.float64).sum()) for r in dense_blocks(X))
+    return math.sqrt(square / (X.shape[0] * X.shape[1])) or 1.0

@@ -1,0 +1,229 @@
+"""SAANN, ASCNN and Sparsenet: they learn, repeat themselves, and keep SCNN's contract."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from lincode import ASCNN, SAANN, Sparsenet
+from lincode.metrics import rms_error
+
+NETWORKS: list[Any] = [
+    SAANN(12, 0.01, max_iter=20, random_state=0),
+    ASCNN(12, 0.01, max_iter=20, random_state=0),
+    Sparsenet(12, 0.02, max_iter=5, random_state=0),
+]
+every = pytest.mark.parametrize("network", NETWORKS, ids=lambda n: type(n).__name__)
+
+
+@every
+def test_training_goes_down_and_ends_below_a_random_network(network: Any, digits: Any) -> None:
+    network = clone(network).fit(digits)
+    path = network.energy_path_
+    assert len(path) == network.n_iter_ + 1
+    assert network.energy_ == path[-1]
+    assert path[-1] < 0.7 * path[0]
+    assert path[-1] <= 1.001 * path[1:].min()
+    random = clone(network).set_params(learning_rate=0.0, max_iter=1).fit(digits)
+    assert network.score(digits) > random.score(digits)
+    assert rms_error(digits, network.reconstruct(digits)) < rms_error(
+        digits, random.reconstruct(digits)
+    )
+
+
+@every
+def test_score_is_minus_the_energy_per_sample(network: Any, digits: Any) -> None:
+    network = clone(network).fit(digits)
+    tolerance = 0.02 if isinstance(network, Sparsenet) else 1e-9  # its codes are solved further
+    assert_allclose(-network.score(digits) * len(digits), network.energy_, rtol=tolerance)
+
+
+@every
+def test_the_same_seed_gives_the_same_bits_and_another_one_others(
+    network: Any, digits: Any
+) -> None:
+    first, second = clone(network).fit(digits), clone(network).fit(digits)
+    assert_array_equal(first.components_, second.components_)
+    assert_array_equal(first.transform(digits), second.transform(digits))
+    other = clone(network).set_params(random_state=1).fit(digits)
+    assert not np.allclose(first.components_, other.components_)
+
+
+@every
+def test_scaling_the_data_scales_the_dictionary(network: Any, digits: Any) -> None:
+    """With alpha scaled as the energy is; Sparsenet's codes have the scale of the data."""
+    one = clone(network).fit(digits)
+    ten = clone(network).set_params(alpha=100 * network.alpha).fit(10 * digits)
+    atoms, codes = (1, 10) if isinstance(network, Sparsenet) else (10, 1)
+    assert_allclose(ten.components_, atoms * one.components_, rtol=1e-6, atol=1e-9 * atoms)
+    assert_allclose(ten.transform(10 * digits), codes * one.transform(digits), rtol=1e-4, atol=1e-6)
+
+
+@every
+def test_float32_stays_float32(network: Any, digits: Any) -> None:
+    X = digits.astype(np.float32)
+    single, double = clone(network).fit(X), clone(network).fit(digits)
+    codes = single.transform(X)
+    assert codes.dtype == single.components_.dtype == np.float32
+    assert single.inverse_transform(codes).dtype == np.float32
+    assert_allclose(single.energy_, double.energy_, rtol=0.02)
+
+
+@every
+def test_sparse_and_named_data(network: Any, digits: Any) -> None:
+    dense = clone(network).fit(digits)
+    sparse = clone(network).fit(scipy.sparse.csr_array(digits))
+    assert_allclose(sparse.components_, dense.components_, rtol=1e-6, atol=1e-9)
+    assert_allclose(
+        sparse.transform(scipy.sparse.csr_array(digits)), dense.transform(digits), atol=1e-6
+    )
+    frame = pd.DataFrame(digits, columns=[f"x{i}" for i in range(64)])
+    named = clone(network).set_output(transform="pandas").fit(frame)
+    name = type(network).__name__.lower()
+    assert list(named.transform(frame).columns) == [f"{name}{i}" for i in range(12)]
+
+
+@every
+def test_warm_start_goes_on(network: Any, digits: Any) -> None:
+    network = clone(network).set_params(warm_start=True).fit(digits)
+    before = network.score(digits)
+    network.set_params(learning_rate=0.0, max_iter=1)
+    if isinstance(network, Sparsenet):
+        network.set_params(gain=0.0)  # or it would change the atoms' lengths
+    network.fit(digits)
+    tolerance = 0.05 if isinstance(network, ASCNN) else 1e-9  # it fits its encoder to Z anew
+    assert_allclose(network.score(digits), before, rtol=tolerance)
+    with pytest.raises(ValueError, match=r"warm_start=True needs .* to stay \(12, 64\)"):
+        network.set_params(n_components=5).fit(digits)
+    assert network.components_.shape == (12, 64)
+
+
+@every
+def test_callback_is_told_and_can_stop(network: Any, digits: Any, capsys: Any) -> None:
+    seen: list[Any] = []
+
+    def stop(now: Any) -> bool:
+        seen.append(now)
+        return bool(now.n_iter == 2)
+
+    network = clone(network).set_params(callback=stop, verbose=1).fit(digits)
+    assert network.n_iter_ == 2
+    assert network.stop_reason_ == "the callback asked to stop"
+    assert "energy per sample" in capsys.readouterr().out
+    assert np.isfinite(network.transform(digits)).all()
+
+
+@every
+def test_a_failed_fit_leaves_the_network_as_it_was(network: Any, digits: Any) -> None:
+    network = clone(network).fit(digits)
+    before = network.components_.copy()
+
+    def fail(now: Any) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        network.set_params(callback=fail).fit(digits[:, :30])
+    assert_array_equal(network.components_, before)
+    assert network.n_features_in_ == 64
+
+
+@every
+def test_zeros_and_single_samples_do_no_harm(network: Any) -> None:
+    for X in (np.zeros((5, 6)), np.ones((1, 6))):
+        fitted = clone(network).fit(X)
+        assert np.isfinite(fitted.transform(X)).all()
+        assert np.isfinite(fitted.components_).all()
+
+
+@every
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("n_components", 0, ValueError),
+        ("alpha", -1, ValueError),
+        ("alpha", "a", TypeError),
+        ("learning_rate", -0.1, ValueError),
+        ("batch_size", 0, ValueError),
+        ("batch_size", 1.5, TypeError),
+        ("max_iter", 0, ValueError),
+        ("warm_start", 1, TypeError),
+        ("callback", 3, TypeError),
+        ("verbose", -1, ValueError),
+    ],
+)
+def test_bad_parameters_are_named(
+    network: Any, name: str, value: Any, error: Any, digits: Any
+) -> None:
+    with pytest.raises(error, match=f"{name} must be"):
+        clone(network).set_params(**{name: value}).fit(digits)
+
+
+@pytest.mark.parametrize(
+    ("network", "name", "value"),
+    [
+        (SAANN(), "activation", "relu"),
+        (ASCNN(), "activation", "sigmoid"),
+        (SAANN(), "init", "data"),
+        (ASCNN(), "sigma", 0),
+        (Sparsenet(), "sigma", 0.0),
+        (Sparsenet(), "penalty", "l2"),
+        (Sparsenet(), "variance_goal", 0),
+        (Sparsenet(), "variance_rate", 2),
+        (Sparsenet(), "gain", -1),
+        (Sparsenet(), "code_steps", 0),
+        (Sparsenet(), "transform_max_iter", 0),
+    ],
+)
+def test_bad_parameters_of_their_own(network: Any, name: str, value: Any, digits: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        network.set_params(**{name: value}).fit(digits)
+
+
+@every
+def test_bad_data_and_order_are_named(network: Any, digits: Any) -> None:
+    with pytest.raises(NotFittedError):
+        clone(network).transform(digits)
+    network = clone(network).fit(digits)
+    with pytest.raises(ValueError, match="64 features"):
+        network.transform(digits[:, :10])
+    with pytest.raises(ValueError, match="codes must have 12 columns, as transform gives, got 3"):
+        network.inverse_transform(np.ones((2, 3)))
+    bad = digits.copy()
+    bad[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        network.fit(bad)
+
+
+@pytest.mark.parametrize("network", [SAANN, ASCNN], ids=lambda n: n.__name__)
+def test_without_penalty_and_with_linear_units_it_approaches_pca(
+    network: Any, patches: Any
+) -> None:
+    linear = network(10, 0.0, activation="linear", random_state=0).fit(patches)
+    pca = PCA(10).fit(patches)
+    best = rms_error(patches, pca.inverse_transform(pca.transform(patches)))
+    assert best <= rms_error(patches, linear.reconstruct(patches)) < 1.05 * best
+
+
+def test_the_stages_of_ascnn(digits: Any) -> None:
+    ascnn = ASCNN(12, 0.01, max_iter=20, random_state=0).fit(digits)
+    bottom = ascnn.bottom_energy_path_
+    assert bottom[-1] < 0.7 * bottom[0]
+    assert ascnn.energy_path_[-1] < ascnn.energy_path_[0], "fine tuning lowers the energy"
+    assert_allclose(ascnn.transform(digits), np.tanh(digits @ ascnn.encoder_.T))
+
+
+def test_sparsenet_drives_variances_to_their_goal_and_warns_of_codes_cut_short(
+    patches: Any,
+) -> None:
+    X = patches * np.sqrt(0.1) / patches.std()
+    net = Sparsenet(30, max_iter=60, random_state=0).fit(X)
+    assert_allclose(net.sigma_, np.sqrt(0.1))
+    assert np.median(np.square(net.transform(X)).mean(axis=0)) == pytest.approx(0.1, rel=0.5)
+    with pytest.warns(ConvergenceWarning, match="not within transform_tol"):
+        net.set_params(transform_max_iter=1, transform_tol=1e-8).transform(X)
