@@ -30,7 +30,7 @@ def photographs(folder: Path | None) -> list[Any]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in {".jpg", ".png"})
     if not files:
         raise SystemExit(f"{folder} has no .jpg or .png files")
-    images = [np.atleast_3d(np.asarray(imread(f), dtype=np.float64)) for f in files]
+    images = [np.atleast_3d(np.asarray(imread(f), dtype=np.float64))[:, :, :3] for f in files]
     return [image.mean(axis=2) / max(image.max(), 1.0) for image in images]
 
 
@@ -42,7 +42,7 @@ def whitened(image: Any) -> Any:
     fy, fx = (np.fft.fftfreq(n) for n in image.shape)
     f = np.hypot(fy[:, None], fx)
     filtered = np.fft.ifft2(np.fft.fft2(image - image.mean()) * f * np.exp(-((f / 0.4) ** 4))).real
-    return filtered / filtered.std()
+    return filtered / (filtered.std() or 1.0)
 
 
 def patches(images: list[Any], n: int) -> Any:
@@ -54,7 +54,7 @@ def patches(images: list[Any], n: int) -> Any:
             for image in images
         ]
     ).reshape(-1, SIDE * SIDE)
-    X = X - X.mean(axis=1, keepdims=True)
+    X = np.random.default_rng(0).permutation(X - X.mean(axis=1, keepdims=True))
     return X * np.sqrt(0.1) / X.std()
 
 
@@ -66,10 +66,11 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     X = patches(photographs(given.images), 20_000)
     net = Sparsenet(64, max_iter=30, random_state=0).fit(X)
-    codes = net.transform(X[:5000])
+    some = X[:5000]
+    codes = net.transform(some)
     print(
         f"kurtosis of the codes {scipy.stats.kurtosis(codes, axis=None):.1f},"
-        f" of the whitened pixels {scipy.stats.kurtosis(X, axis=None):.1f}"
+        f" of the whitened pixels {scipy.stats.kurtosis(some, axis=None):.1f}"
     )
     figure = Figure(figsize=(6, 6), layout="constrained")
     plot_atoms(net, ax=figure.subplots())

@@ -1,7 +1,7 @@
 """The paper's networks side by side on the 8×8 digits: atoms, codes and errors of each.
 
 Alpha is chosen for each network on validation digits, by the error of a linear SVM on its codes;
-the table and the picture are of test digits that no choice has seen. Under a minute.
+the table and the picture are of test digits that no choice has seen. Half a minute.
 """
 
 from __future__ import annotations

@@ -31,6 +31,14 @@ def test_the_sparsity_curve_is_sparsity_at_each_threshold(rng: np.random.Generat
     assert_allclose(sparsity_curve(U, thresholds), expected)
     assert_allclose(sparsity_curve(scipy.sparse.csr_array(U), thresholds), expected)
     assert sparsity_curve(U).shape == (51,)
+    assert_allclose(sparsity_curve(scipy.sparse.lil_array(U), thresholds), expected)
+
+
+def test_a_threshold_is_met_in_the_precision_of_the_codes() -> None:
+    U = np.array([0.1, 0.2, 0.0], dtype=np.float32)
+    assert_allclose(sparsity_curve(U, [0.1, 0.2]), [2 / 3, 1])
+    assert sparsity(U, 0.1) == sparsity_curve(U, [0.1])[0]
+    assert sparsity_curve(np.array([0, 1, 2]), [0.5, 1.0]).tolist() == [1 / 3, 2 / 3]
 
 
 def test_the_sparsity_area_of_a_uniform_code_is_half() -> None:

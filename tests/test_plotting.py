@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from lincode import SCNN
 from lincode.plotting import plot_atoms, plot_energy
 
 mpl.use("Agg")
@@ -44,7 +45,16 @@ def test_shapes_that_do_not_fit_are_refused(shape: tuple[int, int] | None, sente
         plot_atoms(np.ones(4))
 
 
-def test_energy_is_drawn_above_its_last_value() -> None:
+def test_energy_is_drawn_above_its_lowest_value() -> None:
     ax: Any = plot_energy([4.0, 3.0, 2.0], label="curve")
-    assert_allclose(ax.lines[0].get_ydata(), [1.0, 0.5])
+    assert_allclose(ax.lines[0].get_ydata(), [1.0, 0.5, np.nan])
+    rising: Any = plot_energy([4.0, 2.0, 3.0])
+    assert_allclose(rising.lines[0].get_ydata(), [1.0, np.nan, 0.5])
     assert plot_energy([1.0, 0.0], ax=ax) is ax
+
+
+def test_what_is_not_fitted_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="SCNN has no components_: it must be fitted first"):
+        plot_atoms(SCNN())
+    with pytest.raises(ValueError, match="SCNN has no energy_path_: it must be fitted first"):
+        plot_energy(SCNN())

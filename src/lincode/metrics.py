@@ -50,10 +50,7 @@ def sparsity(codes: Any, threshold: float = 0.0) -> float:
     >>> sparsity([[0.0, -3.0, 0.0, 0.1]])
     0.5
     """
-    U = codes if issparse(codes) else np.asarray(codes)
-    values = np.asarray(U.data if issparse(codes) else U)
-    active = values.size - int(np.count_nonzero(np.abs(values) <= threshold))
-    return 1 - active / int(np.prod(U.shape))
+    return float(sparsity_curve(codes, [threshold])[0])
 
 
 def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np.float64]:
@@ -74,10 +71,13 @@ def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np
     >>> sparsity_curve([[0.0, -0.3, 0.1, 2.0]], [0.0, 0.2, 0.4])
     array([0.25, 0.5 , 0.75])
     """
-    U = codes if issparse(codes) else np.asarray(codes)
-    size = np.sort(np.abs(U.data if issparse(codes) else U), axis=None)
+    U = codes.tocsr() if issparse(codes) else np.asarray(codes)
+    values = U.data if issparse(codes) else U
+    size = np.sort(np.abs(values), axis=None)
     total = int(np.prod(U.shape))
-    small = np.searchsorted(size, np.asarray(thresholds, dtype=np.float64), side="right")
+    # Thresholds in the precision of the codes, or 0.1 would not be at most 0.1.
+    limits = np.asarray(thresholds, dtype=np.result_type(size.dtype, np.float16))
+    small = np.searchsorted(size, limits, side="right")
     return np.asarray((small + total - size.size) / total, dtype=np.float64)
 
 

@@ -36,7 +36,7 @@ def plot_atoms(
     -------
     matplotlib Axes
     """
-    D = np.asarray(getattr(components, "components_", components), dtype=np.float64)
+    D = np.asarray(_learned(components, "components_"), dtype=np.float64)
     if D.ndim != 2:
         raise ValueError(f"components must have two dimensions, got shape {D.shape}.")
     m, p = D.shape
@@ -61,9 +61,10 @@ def plot_atoms(
 
 
 def plot_energy(energy_path: Any, *, label: str | None = None, ax: Axes | None = None) -> Axes:
-    """The energy above its last value against the outer iteration, on a logarithmic scale.
+    """The energy above its lowest value against the iteration, on a logarithmic scale.
 
-    Every curve dives at its right end, where it nears the value it is measured from.
+    A curve dives where it nears the value it is measured from: at its right end, unless the
+    energy rises again on the way, as that of a stream or of Sparsenet may.
 
     Parameters
     ----------
@@ -78,14 +79,25 @@ def plot_energy(energy_path: Any, *, label: str | None = None, ax: Axes | None =
     -------
     matplotlib Axes
     """
-    path = np.asarray(getattr(energy_path, "energy_path_", energy_path), dtype=np.float64)
+    path = np.asarray(_learned(energy_path, "energy_path_"), dtype=np.float64)
     ax = ax if ax is not None else _new_axes()
-    above = path[:-1] / path[-1] - 1 if path[-1] > 0 else path[:-1]
+    lowest = path.min()
+    above = path / lowest - 1 if lowest > 0 else path.copy()
+    above[above <= 0] = np.nan  # has no place on this scale
     ax.semilogy(above, label=label)
     ax.set_xlabel("outer iteration")
-    ax.set_ylabel("energy above its final value, relative")
+    ax.set_ylabel("energy above its lowest value, relative")
     ax.grid(alpha=0.3)
     return ax
+
+
+def _learned(thing: Any, attribute: str) -> Any:
+    """An estimator's attribute, or the array itself."""
+    if hasattr(thing, "fit") and not hasattr(thing, attribute):
+        raise ValueError(
+            f"{type(thing).__name__} has no {attribute}: it must be fitted first, or give an array."
+        )
+    return getattr(thing, attribute, thing)
 
 
 def _new_axes() -> Axes:

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core import code_descent
+from lincode.core import code_step as code_step_module
 from lincode.core.code_descent import _descend_rows, descend, sparse_rows
 from lincode.core.code_problem import CodeProblem
 from lincode.core.code_step import code_step
@@ -117,3 +118,59 @@ def test_numba_is_loaded_only_when_there_is_something_to_compile() -> None:
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
     )
     assert out.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+def test_each_sparse_row_is_handed_over_once(eta: float, monkeypatch: Any) -> None:
+    """Rows that come back wide, or not solved, are not tried again."""
+    X, problem = sparse_problem(eta)
+    seen: list[Any] = []
+
+    def spy(U: Any, b: Any, problem: CodeProblem, enough: Any) -> Any:
+        seen.extend(map(bytes, b))
+        return U  # comes back as it was
+
+    monkeypatch.setattr(code_step_module, "descend", spy)
+    start = np.zeros((len(X), 80))
+    start[:, :3] = 1e-3
+    solved = code_step(start, X, problem, tol=1e-8, max_iter=20_000)
+    assert solved.residual <= 1e-8
+    assert len(seen) > 0
+    assert len(set(seen)) == len(seen)
+    if eta == 0:  # with curvature, a few accelerated steps come first
+        assert len(seen) == len(X)
+
+
+def test_what_descent_finds_is_kept(monkeypatch: Any) -> None:
+    """Rows it solves need no accelerated step at all."""
+    X, problem = sparse_problem(0.0)
+    monkeypatch.setattr(code_step_module._Run, "advance", None)
+    solved = code_step(np.zeros((len(X), 80)), X, problem, tol=1e-6, max_iter=100)
+    assert solved.residual <= 1e-6
+
+
+def test_without_a_folder_to_keep_it_in_the_kernel_is_compiled_anew(monkeypatch: Any) -> None:
+    import numba
+
+    njit = numba.njit
+
+    def no_cache(**options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(numba, "njit", no_cache)
+    assert code_descent._compiled.__wrapped__() is not None
+
+
+def test_no_more_is_asked_than_rounding_allows(monkeypatch: Any) -> None:
+    X, problem = sparse_problem(0.0, dtype=np.float32)
+    asked: list[Any] = []
+
+    def spy(U: Any, b: Any, problem: CodeProblem, enough: Any) -> Any:
+        asked.append(enough / np.abs(b).max(axis=1))
+        return descend(U, b, problem, enough)
+
+    monkeypatch.setattr(code_step_module, "descend", spy)
+    code_step(np.zeros((len(X), 80), np.float32), X, problem, tol=0.0, max_iter=50)
+    assert min(map(np.min, asked)) > np.finfo(np.float32).eps

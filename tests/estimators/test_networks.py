@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from lincode import ASCNN, SAANN, Sparsenet
 from lincode.metrics import rms_error
+from lincode.networks.sparsenet import SparsenetTraining
 
 NETWORKS: list[Any] = [
     SAANN(12, 0.01, max_iter=20, random_state=0),
@@ -113,8 +114,14 @@ def test_callback_is_told_and_can_stop(network: Any, digits: Any, capsys: Any) -
         return bool(now.n_iter == 2)
 
     network = clone(network).set_params(callback=stop, verbose=1).fit(digits)
-    assert network.n_iter_ == 2
-    assert network.stop_reason_ == "the callback asked to stop"
+    assert [now.n_iter for now in seen] == [1, 2], "and nobody is called after that"
+    assert network.stop_reason_.startswith("the callback asked to stop")
+    assert len(network.energy_path_) == network.n_iter_ + 1
+    if isinstance(network, ASCNN):
+        assert len(network.bottom_energy_path_) == 3
+        assert "first stage" in network.stop_reason_
+    else:
+        assert network.n_iter_ == 2
     assert "energy per sample" in capsys.readouterr().out
     assert np.isfinite(network.transform(digits)).all()
 
@@ -174,7 +181,7 @@ def test_bad_parameters_are_named(
         (Sparsenet(), "sigma", 0.0),
         (Sparsenet(), "penalty", "l2"),
         (Sparsenet(), "variance_goal", 0),
-        (Sparsenet(), "variance_rate", 2),
+        (Sparsenet(), "variance_rate", 1.0),
         (Sparsenet(), "gain", -1),
         (Sparsenet(), "code_steps", 0),
         (Sparsenet(), "transform_max_iter", 0),
@@ -227,3 +234,52 @@ def test_sparsenet_drives_variances_to_their_goal_and_warns_of_codes_cut_short(
     assert np.median(np.square(net.transform(X)).mean(axis=0)) == pytest.approx(0.1, rel=0.5)
     with pytest.warns(ConvergenceWarning, match="not within transform_tol"):
         net.set_params(transform_max_iter=1, transform_tol=1e-8).transform(X)
+
+
+def test_training_that_fails_is_told(digits: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match="every pass ended above .* lower learning_rate=10"):
+        SAANN(5, activation="linear", learning_rate=10, max_iter=3, random_state=0).fit(digits)
+
+
+@every
+def test_what_is_said_of_data_out_of_range(network: Any, digits: Any) -> None:
+    with pytest.raises(ValueError, match=r"Divide X by 1e\+160 and alpha by its square"):
+        clone(network).fit(1e160 * digits)
+
+
+@every
+def test_numbers_of_any_kind_give_the_same_bits(network: Any, digits: Any) -> None:
+    X = digits.astype(np.float32)
+    plain = clone(network).fit(X)
+    rate = np.float64(network.learning_rate)
+    other = clone(network).set_params(learning_rate=rate, max_iter=np.int64(network.max_iter))
+    assert_array_equal(plain.components_, other.fit(X).components_)
+
+
+def test_sparsenet_codes_do_not_feel_each_other(digits: Any) -> None:
+    net = Sparsenet(80, 0.05, max_iter=2, random_state=0).fit(digits)
+    together = net.transform(digits[:40])
+    alone = np.vstack([net.transform(digits[i : i + 1]) for i in range(40)])
+    assert_allclose(together, alone, atol=1e-8 * np.abs(alone).max())
+
+
+def test_sparsenet_follows_the_data_and_goes_on_where_it_was(digits: Any) -> None:
+    net = Sparsenet(12, max_iter=3, random_state=0, warm_start=True).fit(digits)
+    assert_allclose(net.alpha_, 0.22 * np.square(digits).mean())
+    assert_allclose(net.sigma_, np.sqrt(np.square(digits).mean()))
+    before = net.variance_.copy()
+    net.set_params(max_iter=1, gain=0.0, variance_rate=0.0).fit(digits)
+    assert_array_equal(net.variance_, before)
+
+
+def test_batches_are_nearly_of_one_size(digits: Any, monkeypatch: Any) -> None:
+    sizes: list[int] = []
+    learn = SparsenetTraining.learn
+
+    def note(self: Any, rows: Any, rate: float) -> None:
+        sizes.append(len(rows))
+        learn(self, rows, rate)
+
+    monkeypatch.setattr(SparsenetTraining, "learn", note)
+    Sparsenet(5, max_iter=1, batch_size=100, random_state=0).fit(digits[:201])
+    assert sizes == [67, 67, 67]

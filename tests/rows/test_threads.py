@@ -77,3 +77,18 @@ def test_none_follows_the_limits_of_blas() -> None:
         assert thread_count(None) == 1
     assert thread_count(3) == 3
     assert thread_count(-1) >= 1
+
+
+def test_after_a_failure_nothing_new_is_begun() -> None:
+    started: list[int] = []
+
+    def fail_first(i: int) -> int:
+        started.append(i)
+        time.sleep(0.05)
+        if i == 0:
+            raise ValueError("first")
+        return i
+
+    with pytest.raises(ValueError, match="first"):
+        list(ordered_map(fail_first, range(50), 2))
+    assert len(started) <= 4

@@ -60,9 +60,16 @@ def _compiled() -> Callable[..., None] | None:
         import numba
     except ImportError:
         return None
-    exact_enough = {"reassoc", "contract", "nsz"}  # sums may be reordered, nothing else
-    compile_ = numba.njit(nogil=True, cache=True, fastmath=exact_enough)
-    return compile_(_descend_rows)
+    options: dict[str, Any] = {  # sums may be made in any order
+        "nogil": True,
+        "fastmath": {"reassoc", "contract", "nsz"},
+    }
+    kernel: Callable[..., None]
+    try:
+        kernel = numba.njit(cache=True, **options)(_descend_rows)
+    except RuntimeError:  # no folder to keep it in can be written: compiled anew in each process
+        kernel = numba.njit(**options)(_descend_rows)
+    return kernel
 
 
 def _descend_rows(

@@ -51,6 +51,7 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
         empty = scale == 0
         U[empty], violation[empty], value[empty], going[empty] = 0, 0, 0, False
 
+    rounding = 4 * float(np.finfo(U.dtype).eps)
     rows = np.flatnonzero(going)
     run = _Run(b[rows], U[rows], UH[rows], problem)
 
@@ -70,7 +71,7 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
 
     for done in range(0, max_iter, CHECK_EVERY):
         # With curvature to hold on to, a few steps first: they tell how sparse a row will be.
-        if (done > 0 or problem.mu == 0) and run.descend(tol * scale[rows]):
+        if (done > 0 or problem.mu == 0) and run.descend(max(tol, rounding) * scale[rows]):
             settle()
         if not rows.size:
             break

@@ -37,34 +37,42 @@ def smooth_codes(
 ) -> SmoothCodes:
     """Codes of the rows X, from where Olshausen and Field start: x Dᵀ/‖d‖².
 
-    A row is done when its gradient is at most ``tol`` times as long as x Dᵀ.
+    A row leaves when its gradient is at most ``tol`` times as long as x Dᵀ, so no row feels which
+    others it is with.
     """
     H, B = D @ D.T, np.asarray(X @ D.T)
     length = np.diag(H)
-    U = np.divide(B, length, out=np.zeros_like(B), where=length > 0)
+    codes = np.divide(B, length, out=np.zeros_like(B), where=length > 0)
     enough = tol * np.linalg.norm(B, axis=1)
 
-    def gradient(U: Array, UH: Array) -> Array:
-        return np.asarray(UH - B + lam / sigma * penalty.slope(U / sigma), dtype=B.dtype)
+    def slope(U: Array) -> Array:
+        return np.asarray(lam / sigma * penalty.slope(U / sigma), dtype=B.dtype)
 
+    rows, U = np.arange(len(B)), codes.copy()
     UH = U @ H
-    G = gradient(U, UH)
+    G = UH - B + slope(U)
     P = -G
-    for _ in range(max_iter):
-        if (np.linalg.norm(G, axis=1) <= enough).all():
+    for done in range(max_iter + 1):
+        going = np.linalg.norm(G, axis=1) > enough[rows]
+        if not going.all():
+            codes[rows] = U
+            rows, B = rows[going], B[going]
+            U, UH, G, P = U[going], UH[going], G[going], P[going]
+        if not rows.size or done == max_iter:
             break
         PH = P @ H
-        curvature = _dot(P, PH) + lam / sigma**2 * _dot(penalty.weight(U / sigma) * P, P)
-        step = _ratio(-_dot(G, P), curvature)[:, None]
+        bend = _dot(penalty.weight(U / sigma) * P, P) * (lam / sigma / sigma)
+        step = _ratio(-_dot(G, P), _dot(P, PH) + bend)[:, None]
         U += step * P
         UH += step * PH
-        before, G = G, gradient(U, UH)
+        before, G = G, UH - B + slope(U)
         # Polak and Ribière's share of the old direction, none where it would lead uphill.
         share = np.maximum(_ratio(_dot(G, G - before), _dot(before, before)), 0)
         share = np.where(_dot(G, P) * share >= _dot(G, G), 0, share)
         P *= share[:, None]
         P -= G
-    return SmoothCodes(U, int(np.count_nonzero(np.linalg.norm(G, axis=1) > enough)))
+    codes[rows] = U
+    return SmoothCodes(codes, len(rows))
 
 
 def smooth_energy(

@@ -74,10 +74,19 @@ def check_n_jobs(n_jobs: object) -> None:
         raise ValueError(f"n_jobs must be None or an integer but 0, got {n_jobs!r}.")
 
 
-def check_rows(estimator: BaseEstimator | None, X: Any, *, reset: bool, scale: bool) -> Rows:
+def check_rows(
+    estimator: BaseEstimator | None,
+    X: Any,
+    *,
+    reset: bool,
+    scale: bool,
+    remedy: str = "Divide X, and alpha with it, by {0}: the codes are divided by the same number"
+    " and nothing else changes.",
+) -> Rows:
     """X as float64 or float32, dense or CSR, copied only where it has to be converted.
 
-    With ``scale``, also of a magnitude whose squares the precision can hold. The estimator
+    With ``scale``, also of a magnitude whose squares the precision can hold, or ``remedy`` is
+    what the error says to do. The estimator
     remembers its features (``reset``) or compares them; without one, nobody does.
     """
     accepted: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS}
@@ -94,11 +103,11 @@ def check_rows(estimator: BaseEstimator | None, X: Any, *, reset: bool, scale: b
             " the columns that are not numbers."
         ) from error
     if scale:
-        _check_magnitude(X)
+        _check_magnitude(X, remedy)
     return X
 
 
-def _check_magnitude(X: Rows) -> None:
+def _check_magnitude(X: Rows, remedy: str) -> None:
     values = X.data if scipy.sparse.issparse(X) else X
     if not values.size:
         return
@@ -108,9 +117,8 @@ def _check_magnitude(X: Rows) -> None:
     if largest != 0 and not low <= largest <= high:
         raise ValueError(
             f"X must have its largest absolute value between {low:.0e} and {high:.0e}, or its"
-            f" squares leave the range of {X.dtype}; got {largest:.3g}. Divide X, and alpha with"
-            f" it, by {largest:.3g}: the codes are divided by the same number and nothing else"
-            " changes."
+            f" squares leave the range of {X.dtype}; got {largest:.3g}."
+            f" {remedy.format(f'{largest:.3g}')}"
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,8 +23,10 @@ from lincode.estimators._checks import (
 from lincode.estimators._dictionary import DictionaryTransformer
 from lincode.networks._alternate import Iteration, Outcome, Reason, Training, alternate
 from lincode.networks._epochs import Pace
+from lincode.networks._layers import Energy, LayersTraining, Weights, encode, random_start
 
 ALL_PASSES = "all max_iter passes were made, over which the learning rate fell to zero"
+REMEDY = "Divide X by {0} and alpha by its square: the network is the same but for its scale."
 
 
 class BatchNetwork(DictionaryTransformer):
@@ -43,7 +47,7 @@ class BatchNetwork(DictionaryTransformer):
         with unchanged_on_failure(self):
             self._check_parameters()
             known = vars(self).copy() if self.warm_start and hasattr(self, "components_") else {}
-            X = check_rows(self, X, reset=True, scale=True)
+            X = check_rows(self, X, reset=True, scale=True, remedy=REMEDY)
             if known:
                 self._check_shape(known["components_"], X)
             outcome = self._learn(X, known, check_random_state(self.random_state))
@@ -68,7 +72,7 @@ class BatchNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        return self._codes(check_rows(self, X, reset=False, scale=True))
+        return self._codes(check_rows(self, X, reset=False, scale=True, remedy=REMEDY))
 
     def score(self, X: Any, y: object = None) -> float:
         """Minus the energy per sample on X: the larger the better.
@@ -78,7 +82,7 @@ class BatchNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        X = check_rows(self, X, reset=False, scale=True)
+        X = check_rows(self, X, reset=False, scale=True, remedy=REMEDY)
         total = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
         return -float(total) / int(X.shape[0])
 
@@ -103,7 +107,7 @@ class BatchNetwork(DictionaryTransformer):
         return alternate(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
 
     def _pace(self) -> Pace:
-        return Pace(self.learning_rate, self.batch_size, self.max_iter)
+        return Pace(float(self.learning_rate), int(self.batch_size), int(self.max_iter))
 
     def _width(self, X: Rows) -> int:
         return int(X.shape[1] if self.n_components is None else self.n_components)
@@ -116,9 +120,12 @@ class BatchNetwork(DictionaryTransformer):
                 f" got ({m}, {p}); set warm_start=False to start anew."
             )
 
+    def _check_alpha(self) -> None:
+        check_number("alpha", self.alpha, 0)
+
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, integer=True, or_none=True)
-        check_number("alpha", self.alpha, 0)
+        self._check_alpha()
         check_number("learning_rate", self.learning_rate, 0)
         check_number("batch_size", self.batch_size, 1, integer=True)
         check_number("max_iter", self.max_iter, 1, integer=True)
@@ -129,13 +136,49 @@ class BatchNetwork(DictionaryTransformer):
             raise TypeError(f"callback must be callable or None, got {self.callback!r}.")
 
 
+class LayersNetwork(BatchNetwork):
+    """A network of two layers, ``components_`` (D) and ``encoder_`` (C): codes are φ(X Cᵀ)."""
+
+    @abstractmethod
+    def _terms(self) -> Energy:
+        """The energy."""
+
+    def _first_layers(
+        self, X: Rows, known: dict[str, Any], scale: float, rng: np.random.RandomState
+    ) -> Weights:
+        """The layers training starts from: those there are, or random ones."""
+        if known:
+            return Weights(*(known[a].astype(np.float64) for a in ("components_", "encoder_")))
+        m, p = self._width(X), X.shape[1]
+        return random_start(m, p, scale, rng, of_the_paper=self.init == "paper")
+
+    def _learn_layers(self, training: LayersTraining, X: Rows) -> Outcome:
+        """Learn both layers together, and name them."""
+        outcome = self._train(training)
+        if training.failed:
+            warnings.warn(
+                f"{type(self).__name__}: every pass ended above the start, which is what is kept;"
+                f" lower learning_rate={self.learning_rate}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self.components_, self.encoder_ = training.weights.astype(X.dtype)
+        return outcome
+
+    def _codes(self, X: Rows) -> Array:
+        return encode(X, self.encoder_.astype(X.dtype, copy=False), self.activation)
+
+    def _energy(self, X: Array) -> float:
+        layers = Weights(self.components_, self.encoder_).astype(X.dtype)
+        return self._terms().value(X, *layers)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("init", self.init, ("scaled", "paper"))
+
+
 def check_positive(name: str, value: Any, *, or_none: bool = False) -> None:
     """A finite number above 0."""
     check_number(name, value, 0, or_none=or_none)
     if value == 0:
         raise ValueError(f"{name} must be above 0, got {value!r}.")
-
-
-def check_activation(value: object) -> None:
-    """One that the networks know."""
-    check_choice("activation", value, ("sigmoid", "tanh", "linear"))

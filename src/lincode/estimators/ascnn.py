@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.encoder_step import encoder_step, factor_data
-from lincode.core.types import Array, Rows
+from lincode.core.blocks import dense, dense_blocks
+from lincode.core.types import Rows
 from lincode.estimators._checks import check_choice
-from lincode.estimators._network import BatchNetwork, check_positive
-from lincode.estimators.saann import first_layers
-from lincode.networks._alternate import Callback, Outcome
+from lincode.estimators._network import LayersNetwork, check_positive
+from lincode.networks._alternate import Callback, Outcome, Reason
+from lincode.networks._epochs import scale_of
 from lincode.networks._layers import LayersTraining, Weights
-from lincode.networks.ascnn import ASCNNEnergy, Bottom, BottomTraining
+from lincode.networks.ascnn import ASCNNEnergy, Bottom, BottomTraining, fit_encoder
 
 
-class ASCNN(BatchNetwork):
+class ASCNN(LayersNetwork):
     """An associative sparse coding network, learned in three stages (the paper's eqs. 3 and 4).
 
     Minimises first over the inputs Z of its hidden units and the dictionary D
@@ -53,8 +53,10 @@ class ASCNN(BatchNetwork):
     verbose : int, default=0
         Above 0, print a line after each pass.
     callback : callable, default=None
-        Called after each pass with a :class:`lincode.Iteration`. Training ends there, and what was
-        learned is kept, if it returns something true.
+        Called after each pass with a :class:`lincode.Iteration`, whose counts are those of the
+        stage. If it returns something true, training ends there and what was learned is kept; in
+        the first stage, with an encoder fitted to it but no third stage, as ``stop_reason_``
+        then says.
 
     Attributes
     ----------
@@ -68,7 +70,7 @@ class ASCNN(BatchNetwork):
         E of the last stage at its start and after each pass; the last is the lowest, which is
         kept.
     n_iter_ : int
-        Passes done.
+        Passes done in the last stage; 0 where the callback ended the first.
     stop_reason_ : str
         Why training ended, in a sentence.
     n_features_in_ : int
@@ -128,27 +130,39 @@ class ASCNN(BatchNetwork):
         )
 
     def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
-        terms, pace = self._terms(), self._pace()
-        start = first_layers(X, self._width(X), known, rng, of_the_paper=self.init == "paper")
+        terms, pace, scale = self._terms(), self._pace(), scale_of(X)
+        start = self._first_layers(X, known, scale, rng)
         Z = np.asarray(X @ start.C.T.astype(X.dtype))
-        bottom = BottomTraining(X, Bottom(Z, start.D), terms, pace, rng)
-        self.bottom_energy_path_ = np.array(self._train(bottom).energy_path)
+        bottom = BottomTraining(X, Bottom(Z, start.D), terms, pace, rng, scale=scale)
+        first = self._train(bottom)
+        self.bottom_energy_path_ = np.array(first.energy_path)
         Z, D = bottom.weights
-        C = encoder_step(np.asarray(Z.T @ X, dtype=np.float64), factor_data(X))
-        training = LayersTraining(X, Weights(D, C), terms, pace, rng)
-        outcome = self._train(training)
-        self.components_, self.encoder_ = (A.astype(X.dtype) for A in training.weights)
-        return outcome
+        layers = Weights(D, fit_encoder(X, Z))
+        if first.reason is not Reason.CALLBACK:
+            training = LayersTraining(X, layers, terms, pace, rng, scale=scale)
+            return self._learn_layers(training, X)
+        self.components_, self.encoder_ = layers.astype(X.dtype)
+        energy = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
+        return Outcome([energy], 0, first.reason)
 
-    def _codes(self, X: Rows) -> Array:
-        return self._terms().encode(X, self.encoder_.astype(X.dtype, copy=False))
+    def fit(self, X: Any, y: object = None) -> ASCNN:
+        """Learn the network from X, in three stages.
 
-    def _energy(self, X: Array) -> float:
-        D, C = (A.astype(X.dtype, copy=False) for A in (self.components_, self.encoder_))
-        return self._terms().value(X, D, C)
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X)
+        if self.n_iter_ == 0:
+            self.stop_reason_ += " in the first stage, so there was no third"
+        return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("activation", self.activation, ("tanh", "linear"))
-        check_choice("init", self.init, ("scaled", "paper"))
         check_positive("sigma", self.sigma)

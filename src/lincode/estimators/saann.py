@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.types import Array, Rows
+from lincode.core.types import Rows
 from lincode.estimators._checks import check_choice
-from lincode.estimators._network import BatchNetwork, check_activation
+from lincode.estimators._network import LayersNetwork
 from lincode.networks._alternate import Callback, Outcome
 from lincode.networks._epochs import scale_of
-from lincode.networks._layers import LayersTraining, Weights, random_start
+from lincode.networks._layers import LayersTraining
 from lincode.networks.saann import SAANNEnergy
 
 
-class SAANN(BatchNetwork):
+class SAANN(LayersNetwork):
     """A sparse auto-associative network: both layers by gradient descent (the paper's eq. 2).
 
     Minimises over the dictionary D and the encoder C
@@ -122,29 +122,11 @@ class SAANN(BatchNetwork):
         return SAANNEnergy(lam=float(self.alpha), activation=self.activation)
 
     def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
-        start = first_layers(X, self._width(X), known, rng, of_the_paper=self.init == "paper")
-        training = LayersTraining(X, start, self._terms(), self._pace(), rng)
-        outcome = self._train(training)
-        self.components_, self.encoder_ = (A.astype(X.dtype) for A in training.weights)
-        return outcome
-
-    def _codes(self, X: Rows) -> Array:
-        return self._terms().encode(X, self.encoder_.astype(X.dtype, copy=False))
-
-    def _energy(self, X: Array) -> float:
-        D, C = (A.astype(X.dtype, copy=False) for A in (self.components_, self.encoder_))
-        return self._terms().value(X, D, C)
+        scale = scale_of(X)
+        start = self._first_layers(X, known, scale, rng)
+        training = LayersTraining(X, start, self._terms(), self._pace(), rng, scale=scale)
+        return self._learn_layers(training, X)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_activation(self.activation)
-        check_choice("init", self.init, ("scaled", "paper"))
-
-
-def first_layers(
-    X: Rows, m: int, known: dict[str, Any], rng: np.random.RandomState, *, of_the_paper: bool
-) -> Weights:
-    """The layers training starts from: those there are, or random ones."""
-    if known:
-        return Weights(*(known[a].astype(np.float64) for a in ("components_", "encoder_")))
-    return random_start(m, X.shape[1], scale_of(X), rng, of_the_paper=of_the_paper)
+        check_choice("activation", self.activation, ("sigmoid", "tanh", "linear"))

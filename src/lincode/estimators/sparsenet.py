@@ -14,6 +14,7 @@ from lincode.estimators._network import BatchNetwork, check_positive
 from lincode.networks._alternate import Callback, Outcome
 from lincode.networks._epochs import scale_of
 from lincode.networks.sparsenet import GainControl, SparsenetEnergy, SparsenetTraining
+from lincode.rows.memory import code_blocks
 
 
 class Sparsenet(BatchNetwork):
@@ -31,9 +32,9 @@ class Sparsenet(BatchNetwork):
     ----------
     n_components : int, default=None
         Number m of units. None means the number of features.
-    alpha : float, default=0.022
-        Sparsity λ ≥ 0. The original's β σₙ² = 2.2 · 0.01, for data of variance 0.1; for data of
-        variance v it is 0.22 v.
+    alpha : float, default=None
+        Sparsity λ ≥ 0. None means 0.22 of the variance goal: the original's β σₙ² = 2.2 · 0.01
+        for data of variance 0.1.
     penalty : {"log", "exp", "l1"}, default="log"
         g(a): log(1 + a²), 1 − exp(−a²), or |a| (rounded off within 0.001 of 0).
     sigma : float, default=None
@@ -43,7 +44,7 @@ class Sparsenet(BatchNetwork):
         What the variance of each coefficient is driven to. None means the mean square of the
         entries of X: the original's 0.1 for data of variance 0.1.
     variance_rate : float, default=0.001
-        Share of each sample in the running variance of a coefficient. The original's.
+        Share of each sample in the running variance of a coefficient, below 1. The original's.
     gain : float, default=0.02
         Exponent with which the length of an atom follows that variance. The original's.
     code_steps : int, default=30
@@ -77,13 +78,15 @@ class Sparsenet(BatchNetwork):
     ----------
     components_ : array of shape (n_components, n_features)
         The dictionary D, an atom a row.
-    sigma_ : float
-        The σ that was used.
+    alpha_, sigma_ : float
+        The λ and σ that were used.
+    variance_ : array of shape (n_components,)
+        Running variance of each coefficient, which the gains follow.
     energy_ : float
         E on the training data, the sum over samples.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E at the start, then of the batches of each pass as they were met (with few code steps),
-        and ``energy_`` last.
+        E at the start, then of the batches of each pass as they were met, but for the last
+        pass, which stands with the E of all samples after it, ``energy_``.
     n_iter_ : int
         Passes done.
     stop_reason_ : str
@@ -110,7 +113,7 @@ class Sparsenet(BatchNetwork):
     def __init__(
         self,
         n_components: int | None = None,
-        alpha: float = 0.022,
+        alpha: float | None = None,
         *,
         penalty: str = "log",
         sigma: float | None = None,
@@ -148,40 +151,50 @@ class Sparsenet(BatchNetwork):
 
     def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
         goal = scale_of(X) ** 2 if self.variance_goal is None else float(self.variance_goal)
+        self.alpha_ = 0.22 * goal if self.alpha is None else float(self.alpha)
         self.sigma_ = float(np.sqrt(goal)) if self.sigma is None else float(self.sigma)
         D = rng.standard_normal((self._width(X), X.shape[1]))
         D /= np.linalg.norm(D, axis=1, keepdims=True)
+        variance = np.full(len(D), goal)
         if known:
-            D = known["components_"].astype(np.float64)
+            D, variance = known["components_"].astype(np.float64), known["variance_"]
         gain = GainControl(goal, float(self.variance_rate), float(self.gain))
         training = SparsenetTraining(
-            X, D, self._terms(), gain, self._pace(), rng, code_steps=self.code_steps
+            X, D, variance, self._terms(), gain, self._pace(), rng, code_steps=self.code_steps
         )
         outcome = self._train(training)
-        self.components_ = training.weights.D.astype(X.dtype)
+        self.components_, self.variance_ = training.D.astype(X.dtype), training.variance
         return outcome
 
     def _terms(self) -> SparsenetEnergy:
+        lam = self.alpha_ if self.alpha is None else float(self.alpha)
         sigma = self.sigma_ if self.sigma is None else float(self.sigma)
-        return SparsenetEnergy(lam=float(self.alpha), sigma=sigma, penalty=self.penalty)
+        return SparsenetEnergy(lam=lam, sigma=sigma, penalty=self.penalty)
 
     def _codes(self, X: Rows) -> Array:
         D = self.components_.astype(X.dtype, copy=False)
-        codes = self._terms().codes(
-            X, D, tol=float(self.transform_tol), max_iter=self.transform_max_iter
-        )
-        if codes.n_open:
+        U: Array = np.empty((X.shape[0], len(D)), dtype=X.dtype)
+        n_open = 0
+        for rows in code_blocks(*U.shape):
+            codes = self._terms().codes(
+                X[rows], D, tol=float(self.transform_tol), max_iter=self.transform_max_iter
+            )
+            U[rows], n_open = codes.U, n_open + codes.n_open
+        if n_open:
             warnings.warn(
-                f"Sparsenet: the codes of {codes.n_open} of {X.shape[0]} samples are not within"
+                f"Sparsenet: the codes of {n_open} of {X.shape[0]} samples are not within"
                 f" transform_tol = {self.transform_tol} after {self.transform_max_iter} steps;"
                 " raise one of the two.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return codes.U
+        return U
 
     def _energy(self, X: Array) -> float:
         return self._terms().value(X, self._codes(X), self.components_.astype(X.dtype, copy=False))
+
+    def _check_alpha(self) -> None:
+        check_number("alpha", self.alpha, 0, or_none=True)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -189,8 +202,8 @@ class Sparsenet(BatchNetwork):
         check_positive("sigma", self.sigma, or_none=True)
         check_positive("variance_goal", self.variance_goal, or_none=True)
         check_number("variance_rate", self.variance_rate, 0)
-        if self.variance_rate > 1:
-            raise ValueError(f"variance_rate must be at most 1, got {self.variance_rate!r}.")
+        if self.variance_rate >= 1:
+            raise ValueError(f"variance_rate must be below 1, got {self.variance_rate!r}.")
         check_number("gain", self.gain, 0)
         check_number("code_steps", self.code_steps, 1, integer=True)
         check_number("transform_tol", self.transform_tol, 0)

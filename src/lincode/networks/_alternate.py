@@ -27,7 +27,18 @@ class EnergyRoseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is told after each outer iteration.
+    """What a callback is told after each outer iteration (of batches: each pass).
+
+    Attributes
+    ----------
+    n_iter, max_iter : int
+    energy_per_sample : float
+        The energy divided by the number of samples; ``energy_`` is the sum.
+    change : float
+        Relative change of the energy by this iteration (with ``solver="paper"``, of the network's
+        reconstruction error); where there is a ``tol``, training ends when it is at most that.
+    seconds : float
+        Since the first iteration began; of ASCNN, the first of its stage.
 
     Examples
     --------
@@ -40,12 +51,8 @@ class Iteration:
     n_iter: int
     max_iter: int
     energy_per_sample: float
-    """The energy divided by the number of samples; ``energy_`` is the sum"""
     change: float
-    """Relative change of the energy by this iteration (with ``solver="paper"``, of the
-    network's reconstruction error); training ends when it is at most tol"""
     seconds: float
-    """Since the first iteration began"""
 
     def __str__(self) -> str:
         return (
@@ -132,8 +139,8 @@ def _energy_after(training: Training, steps: Iterator[str], energy: float) -> fl
         before, energy = energy, training.energy()
         if not math.isfinite(energy):
             raise FloatingPointError(
-                f"the {step} step made the energy {energy}; X must be of moderate scale:"
-                " divide X and alpha by the same number."
+                f"the {step} step made the energy {energy}; X must be of moderate scale, and alpha"
+                " (and learning_rate, where there is one) of a size that suits it."
             )
         if not training.monotone:
             continue

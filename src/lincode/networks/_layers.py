@@ -6,9 +6,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from lincode.core.activations import ACTIVATIONS
 from lincode.core.adam import Adam
 from lincode.core.types import Array, Rows
-from lincode.networks._epochs import EpochTraining, Pace
+from lincode.networks._epochs import BestPassTraining, Pace
 
 
 class Weights(NamedTuple):
@@ -17,23 +18,42 @@ class Weights(NamedTuple):
     D: Array
     C: Array
 
+    def astype(self, dtype: np.dtype[np.floating]) -> Weights:
+        """In another precision."""
+        return Weights(self.D.astype(dtype, copy=False), self.C.astype(dtype, copy=False))
+
 
 class Energy(Protocol):
     """The energy of a network of two layers, summed over rows, and its gradient."""
+
+    @property
+    def activation(self) -> str: ...
 
     def value(self, X: Array, D: Array, C: Array) -> float: ...
 
     def gradient(self, X: Array, D: Array, C: Array) -> Weights: ...
 
 
-class LayersTraining(EpochTraining):
+def encode(X: Rows, C: Array, activation: str) -> Array:
+    """U = φ(X Cᵀ)"""
+    return ACTIVATIONS[activation].of(np.asarray(X @ C.T))
+
+
+class LayersTraining(BestPassTraining):
     """D and C together; steps of D in units of the data's scale, of C in units of its inverse."""
 
     def __init__(
-        self, X: Rows, start: Weights, energy: Energy, pace: Pace, rng: np.random.RandomState
+        self,
+        X: Rows,
+        start: Weights,
+        energy: Energy,
+        pace: Pace,
+        rng: np.random.RandomState,
+        *,
+        scale: float,
     ) -> None:
         super().__init__(X, pace, rng)
-        self.terms = energy
+        self.terms, self.scale = energy, scale
         self.D, self.C = Adam(start.D), Adam(start.C)
 
     @property
@@ -44,16 +64,12 @@ class LayersTraining(EpochTraining):
         self.D.weights, self.C.weights = weights
 
     def learn(self, rows: Array, rate: float) -> None:
-        gradient = self.terms.gradient(self.batch(rows), *self._cast())
+        gradient = self.terms.gradient(self.batch(rows), *self.weights.astype(self.X.dtype))
         self.D.step(gradient.D.astype(np.float64), rate * self.scale)
         self.C.step(gradient.C.astype(np.float64), rate / self.scale)
 
     def energy_of(self, rows: slice) -> float:
-        return self.terms.value(self.batch(rows), *self._cast())
-
-    def _cast(self) -> Weights:
-        dtype = self.X.dtype
-        return Weights(self.D.weights.astype(dtype), self.C.weights.astype(dtype))
+        return self.terms.value(self.batch(rows), *self.weights.astype(self.X.dtype))
 
 
 def random_start(

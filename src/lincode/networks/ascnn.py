@@ -16,9 +16,11 @@ import numpy as np
 
 from lincode.core.activations import ACTIVATIONS
 from lincode.core.adam import Adam
+from lincode.core.blocks import dense_blocks
+from lincode.core.encoder_step import encoder_step, factor_data
 from lincode.core.penalties import PENALTIES
 from lincode.core.types import Array, Rows
-from lincode.networks._epochs import EpochTraining, Pace
+from lincode.networks._epochs import BestPassTraining, Pace
 from lincode.networks._layers import Weights
 
 CODE_STEPS = 5
@@ -39,10 +41,6 @@ class ASCNNEnergy:
     lam: float
     sigma: float = 1.0
     activation: str = "tanh"
-
-    def encode(self, X: Rows, C: Array) -> Array:
-        """U = φ(X Cᵀ)"""
-        return ACTIVATIONS[self.activation].of(np.asarray(X @ C.T))
 
     def bottom(self, X: Array, Z: Array, D: Array) -> float:
         """E(Z, D), summed over rows."""
@@ -66,7 +64,13 @@ class ASCNNEnergy:
         return Weights(D=bottom.D, C=bottom.Z.T @ X)
 
 
-class BottomTraining(EpochTraining):
+def fit_encoder(X: Rows, Z: Array) -> Array:
+    """Stage 2: argmin_C ‖X Cᵀ − Z‖²"""
+    parts = (np.asarray(Z[rows].T @ X[rows], dtype=np.float64) for rows in dense_blocks(X))
+    return encoder_step(sum(parts, np.zeros((Z.shape[1], X.shape[1]))), factor_data(X))
+
+
+class BottomTraining(BestPassTraining):
     """Stage 1: for each batch some steps of its Z, then one of D."""
 
     def __init__(
@@ -76,9 +80,11 @@ class BottomTraining(EpochTraining):
         energy: ASCNNEnergy,
         pace: Pace,
         rng: np.random.RandomState,
+        *,
+        scale: float,
     ) -> None:
         super().__init__(X, pace, rng)
-        self.terms = energy
+        self.terms, self.scale = energy, scale
         self.Z, self.D = start.Z, Adam(start.D)
 
     @property

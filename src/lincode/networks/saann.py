@@ -14,8 +14,8 @@ import numpy as np
 
 from lincode.core.activations import ACTIVATIONS
 from lincode.core.penalties import PENALTIES
-from lincode.core.types import Array, Rows
-from lincode.networks._layers import Weights
+from lincode.core.types import Array
+from lincode.networks._layers import Weights, encode
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,15 @@ class SAANNEnergy:
     lam: float
     activation: str = "sigmoid"
 
-    def encode(self, X: Rows, C: Array) -> Array:
-        """U = φ(X Cᵀ)"""
-        return ACTIVATIONS[self.activation].of(np.asarray(X @ C.T))
-
     def value(self, X: Array, D: Array, C: Array) -> float:
         """E, summed over the rows of X."""
-        U = self.encode(X, C)
+        U = encode(X, C, self.activation)
         error = np.square(X - U @ D).sum(dtype=np.float64)
         return 0.5 * float(error) + self.lam * PENALTIES["log"].sum(U)
 
     def gradient(self, X: Array, D: Array, C: Array) -> Weights:
         """∂E/∂D and ∂E/∂C"""
-        U = self.encode(X, C)
+        U = encode(X, C, self.activation)
         R = U @ D - X
         dU = R @ D.T + self.lam * PENALTIES["log"].slope(U)
         dZ = dU * ACTIVATIONS[self.activation].slope(U)

@@ -1,6 +1,6 @@
 """Sparsenet (paper eq. 5; Olshausen and Field 1996): a dictionary alone, codes by optimisation.
 
-    E(U, D) = ½‖X − U D‖²  +  λ Σ g(u/σ),      g one of log(1 + a²), −exp(−a²), |a|
+    E(U, D) = ½‖X − U D‖²  +  λ Σ g(u/σ),      g one of log(1 + a²), 1 − exp(−a²), |a|
 
 For each batch, codes by conjugate gradient; then D along the averaged gradient; then each atom's
 length by a gain that drives the variance of its coefficient to a goal. In the original's terms
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -49,20 +48,18 @@ class GainControl:
     exponent: float
 
 
-class Dictionary(NamedTuple):
-    """Atoms, and the running variance of their coefficients."""
-
-    D: Array
-    variance: Array
-
-
 class SparsenetTraining(EpochTraining):
-    """Energies are of the batches as they were met, each before it was learned from."""
+    """Ends with the last pass, where the rate is zero.
+
+    The energy of a pass is that of its batches as they were met, each before it was learned
+    from; at the start and at the end it is that of all rows.
+    """
 
     def __init__(
         self,
         X: Rows,
         D: Array,
+        variance: Array,
         energy: SparsenetEnergy,
         gain: GainControl,
         pace: Pace,
@@ -72,25 +69,15 @@ class SparsenetTraining(EpochTraining):
     ) -> None:
         super().__init__(X, pace, rng)
         self.terms, self.gain, self.code_steps = energy, gain, code_steps
-        self.D, self.variance = D, np.full(len(D), gain.goal)
+        self.D, self.variance = D, variance
         self.met: float | None = None
-
-    @property
-    def weights(self) -> Dictionary:
-        return Dictionary(self.D, self.variance)
-
-    def restore(self, weights: Dictionary) -> None:
-        self.D, self.variance = weights
 
     def steps(self) -> Iterator[str]:
         self.met = 0.0
         yield from super().steps()
 
     def energy(self) -> float:
-        """Of the last pass; before the first, and to choose the best at the end, of all rows."""
-        if self.met is None:
-            return super().energy()
-        return self.met
+        return super().energy() if self.met is None else self.met
 
     def closing_steps(self) -> Iterator[str]:
         self.met = None

@@ -44,12 +44,16 @@ def ordered_map(
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 waiting: deque[Future[Result]] = deque()
-                for item in items:
-                    waiting.append(pool.submit(f, item))
-                    if len(waiting) > 2 * n_threads:
+                try:
+                    for item in items:
+                        waiting.append(pool.submit(f, item))
+                        if len(waiting) > 2 * n_threads:
+                            yield waiting.popleft().result()
+                    while waiting:
                         yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
+                finally:  # after an error, or when nobody asks any more
+                    for future in waiting:
+                        future.cancel()
 
 
 class _OneBlasThread:
