@@ -54,9 +54,7 @@ class BatchNetwork(DictionaryTransformer):
             self.energy_ = outcome.energy_path[-1]
             self.energy_path_ = np.array(outcome.energy_path)
             self.n_iter_ = outcome.n_iter
-            self.stop_reason_ = (
-                ALL_PASSES if outcome.reason is Reason.MAX_ITER else outcome.reason.value
-            )
+            self.stop_reason_ = self._why(outcome)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -105,6 +103,10 @@ class BatchNetwork(DictionaryTransformer):
             return self.callback is not None and bool(self.callback(iteration))
 
         return alternate(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
+
+    def _why(self, outcome: Outcome) -> str:
+        """Why training ended, as a sentence."""
+        return ALL_PASSES if outcome.reason is Reason.MAX_ITER else outcome.reason.value
 
     def _pace(self) -> Pace:
         return Pace(float(self.learning_rate), int(self.batch_size), int(self.max_iter))

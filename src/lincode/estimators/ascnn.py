@@ -145,22 +145,10 @@ class ASCNN(LayersNetwork):
         energy = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
         return Outcome([energy], 0, first.reason)
 
-    def fit(self, X: Any, y: object = None) -> ASCNN:
-        """Learn the network from X, in three stages.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X)
-        if self.n_iter_ == 0:
-            self.stop_reason_ += " in the first stage, so there was no third"
-        return self
+    def _why(self, outcome: Outcome) -> str:
+        if outcome.n_iter == 0:
+            return f"{outcome.reason.value} in the first stage, so there was no third"
+        return super()._why(outcome)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
