@@ -72,7 +72,7 @@ def main() -> None:
     ]  # fmt: skip
     compare(X, labels(), 400, 10_000, (0.1, 1.0, 10.0), every)
     if full:
-        compare(X, labels(), 1600, 50_000, (0.1, 1.0), ["the same, n_jobs=2"])
+        compare(X, labels(), 1600, 50_000, (0.1, 1.0), every[1:3])
 
 
 if __name__ == "__main__":

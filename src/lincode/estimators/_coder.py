@@ -11,18 +11,15 @@ from scipy.sparse import csr_matrix, vstack
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import blocks
 from lincode.core.code_step import Codes
 from lincode.core.encoder_step import encode
 from lincode.core.types import Array, Rows
 from lincode.estimators._checks import check_rows
 from lincode.estimators._dictionary import DictionaryTransformer
 from lincode.networks.scnn import Weights, solve_codes
-from lincode.rows.memory import code_blocks
+from lincode.rows.memory import chunks, code_blocks
 from lincode.rows.threads import ordered_map, thread_count
 
-ENCODE_ROWS = 2048
-"""Rows encoded by one product, at most."""
 EXACT_ITERATIONS = 20_000
 """Most accelerated steps for codes solved exactly."""
 
@@ -114,14 +111,14 @@ class LinearCoder(DictionaryTransformer):
         return self._solved_parts(X, method, out)
 
     def _encoded_parts(self, X: Rows, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        N, C = X.shape[0], self.encoder_.astype(X.dtype, copy=False)
+        C = self.encoder_.astype(X.dtype, copy=False)
         threshold, positive = self._encoder_threshold(), bool(self.positive_code)
 
         def encoded(rows: slice) -> tuple[slice, Array]:
             room = None if out is None else out[rows]
             return rows, encode(X[rows], C, threshold, positive=positive, out=room)
 
-        parts = blocks(N, max(256, min(ENCODE_ROWS, -(-N // 8))))
+        parts = chunks(X.shape[0], len(C))
         if len(parts) == 1:  # too little for threads of ours: BLAS may use its own
             return iter([encoded(parts[0])])
         return ordered_map(encoded, parts, thread_count(self.n_jobs))
