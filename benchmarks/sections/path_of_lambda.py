@@ -12,7 +12,7 @@ from lincode import SCNN, scnn_path
 
 
 def run(X: Any, quick: bool) -> Section:
-    X, m = (X[:500], 20) if quick else (X[:3000], 100)
+    X, m = (X[:300], 10) if quick else (X[:3000], 100)
     start = time.perf_counter()
     path = scnn_path(X, m, random_state=0)
     whole = time.perf_counter() - start
