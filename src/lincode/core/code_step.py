@@ -44,8 +44,7 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     scale = np.abs(b).max(axis=1, initial=0)
     UH = U @ problem.H
     measures = _measure(U, UH, b, problem)
-    violation, value = measures.violation.copy(), measures.value.copy()
-    U = U.copy()
+    U, violation, value = U.copy(), measures.violation, measures.value
     going = violation > _allowed(measures, scale, problem, tol)
     if max_iter > 0:  # where b = 0 there is nothing to solve
         empty = scale == 0
