@@ -11,18 +11,33 @@ DECAY, DECAY_SQUARE = 0.9, 0.999
 
 
 class Adam:
-    """One array of weights on its way down; steps are about ``rate`` long in each entry."""
+    """One array of weights on its way down; steps are about ``rate`` long in each entry.
 
-    def __init__(self, weights: Array) -> None:
-        self.weights = weights
+    All is done in place and in the precision of the weights: at the size of a layer, what costs is
+    memory. ``unit`` is about the size of a gradient, so that its square is within range.
+    """
+
+    def __init__(self, weights: Array, *, unit: float = 1.0) -> None:
+        self.weights, self.unit = weights.copy(), unit
         self.mean, self.square, self.age = np.zeros_like(weights), np.zeros_like(weights), 0
+        self.tiny = np.finfo(weights.dtype).tiny
+        self._change, self._step = np.empty_like(weights), np.empty_like(weights)
 
     def step(self, gradient: Array, rate: float) -> None:
-        """``weights`` against the gradient; a new array, so that old ones can be kept."""
+        """``weights`` against the gradient."""
         self.age += 1
-        self.mean = DECAY * self.mean + (1 - DECAY) * gradient
-        self.square = DECAY_SQUARE * self.square + (1 - DECAY_SQUARE) * gradient**2
-        mean = self.mean / (1 - DECAY**self.age)
-        size = np.sqrt(self.square / (1 - DECAY_SQUARE**self.age))
-        step = np.divide(mean, size, out=np.zeros_like(mean), where=size > 0)
-        self.weights = self.weights - rate * step
+        change, step = self._change, self._step
+        np.multiply(gradient, 1 / self.unit, out=step)
+        np.subtract(step, self.mean, out=change)
+        change *= 1 - DECAY
+        self.mean += change
+        np.square(step, out=change)
+        change -= self.square
+        change *= 1 - DECAY_SQUARE
+        self.square += change
+        # Entries that never had a gradient are 0/tiny = 0.
+        np.sqrt(self.square, out=step)
+        step += self.tiny
+        np.divide(self.mean, step, out=step)
+        step *= rate * np.sqrt(1 - DECAY_SQUARE**self.age) / (1 - DECAY**self.age)
+        self.weights -= step

@@ -54,22 +54,23 @@ class LayersTraining(BestPassTraining):
     ) -> None:
         super().__init__(X, pace, rng)
         self.terms, self.scale = energy, scale
-        self.D, self.C = Adam(start.D), Adam(start.C)
+        D, C = start.astype(X.dtype)
+        self.D, self.C = Adam(D, unit=scale), Adam(C, unit=scale**3)
 
     @property
     def weights(self) -> Weights:
-        return Weights(self.D.weights, self.C.weights)
+        return Weights(self.D.weights.copy(), self.C.weights.copy())
 
     def restore(self, weights: Weights) -> None:
         self.D.weights, self.C.weights = weights
 
     def learn(self, rows: Array, rate: float) -> None:
-        gradient = self.terms.gradient(self.batch(rows), *self.weights.astype(self.X.dtype))
-        self.D.step(gradient.D.astype(np.float64), rate * self.scale)
-        self.C.step(gradient.C.astype(np.float64), rate / self.scale)
+        gradient = self.terms.gradient(self.batch(rows), self.D.weights, self.C.weights)
+        self.D.step(gradient.D, rate * self.scale)
+        self.C.step(gradient.C, rate / self.scale)
 
     def energy_of(self, rows: slice) -> float:
-        return self.terms.value(self.batch(rows), *self.weights.astype(self.X.dtype))
+        return self.terms.value(self.batch(rows), self.D.weights, self.C.weights)
 
 
 def random_start(

@@ -85,25 +85,23 @@ class BottomTraining(BestPassTraining):
     ) -> None:
         super().__init__(X, pace, rng)
         self.terms, self.scale = energy, scale
-        self.Z, self.D = start.Z, Adam(start.D)
+        self.Z, self.D = start.Z, Adam(start.D.astype(X.dtype), unit=scale)
 
     @property
     def weights(self) -> Bottom:
-        return Bottom(self.Z.copy(), self.D.weights)
+        return Bottom(self.Z.copy(), self.D.weights.copy())
 
     def restore(self, weights: Bottom) -> None:
         self.Z, self.D.weights = weights
 
     def learn(self, rows: Array, rate: float) -> None:
-        X, D = self.batch(rows), self.D.weights.astype(self.X.dtype)
-        Z = Adam(self.Z[rows])
+        X, D = self.batch(rows), self.D.weights
+        Z = Adam(self.Z[rows], unit=self.scale**2)
         for _ in range(CODE_STEPS):
             Z.step(self.terms.bottom_gradient(X, Z.weights, D).Z, rate)
         self.Z[rows] = Z.weights
         gradient = self.terms.bottom_gradient(X, Z.weights, D)
-        self.D.step(gradient.D.astype(np.float64), rate * self.scale)
+        self.D.step(gradient.D, rate * self.scale)
 
     def energy_of(self, rows: slice) -> float:
-        return self.terms.bottom(
-            self.batch(rows), self.Z[rows], self.D.weights.astype(self.X.dtype)
-        )
+        return self.terms.bottom(self.batch(rows), self.Z[rows], self.D.weights)
