@@ -9,26 +9,18 @@ with ``--full`` also 50,000 digits, m=1600. Seconds of one fit and error rate fo
 from __future__ import annotations
 
 import argparse
-import gzip
-import os
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import digits
 from scipy.sparse import csr_matrix
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from lincode import SCNN
+from lincode.datasets import DataMissingError, load_mnist
 from lincode.metrics import error_rate
-
-
-def labels() -> Any:
-    path = Path(os.environ["LINCODE_DATA"]) / "mnist" / "train-labels-idx1-ubyte.gz"
-    return np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=8)
 
 
 def compare(X: Any, y: Any, m: int, n: int, Cs: tuple[float, ...], names: list[str]) -> None:
@@ -63,16 +55,17 @@ def main() -> None:
     parser.add_argument("--full", action="store_true")
     full = parser.parse_args().full
     warnings.simplefilter("ignore")
-    X, source = digits()
-    if source != "MNIST":
-        raise SystemExit("Set LINCODE_DATA to a folder with MNIST's files in mnist/.")
+    try:
+        X, y = load_mnist("train")
+    except DataMissingError as error:
+        raise SystemExit(str(error)) from error
     every = [
         "LinearSVC, one-vs-one, dense", "LinearSVC, one-vs-one, CSR", "the same, n_jobs=2",
         "SVC(kernel='linear')",
     ]  # fmt: skip
-    compare(X, labels(), 400, 10_000, (0.1, 1.0, 10.0), every)
+    compare(X, y, 400, 10_000, (0.1, 1.0, 10.0), every)
     if full:
-        compare(X, labels(), 1600, 50_000, (0.1, 1.0), every[1:3])
+        compare(X, y, 1600, 50_000, (0.1, 1.0), every[1:3])
 
 
 if __name__ == "__main__":

@@ -1,23 +1,20 @@
-"""The digits all contestants see: MNIST where ``LINCODE_DATA`` has it, else data of its shape."""
+"""The digits all contestants see: MNIST where it is found, else data of its shape."""
 
 from __future__ import annotations
 
-import gzip
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lincode.datasets import DataMissingError, load_mnist
+
 
 def digits() -> tuple[Any, str]:
     """60,000 digits of 28×28 in [−1, 1], float32, and what they are."""
-    folder = os.environ.get("LINCODE_DATA")
-    path = Path(folder or ".") / "mnist" / "train-images-idx3-ubyte.gz"
-    if folder and path.exists():
-        pixels = np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=16)
-        return (pixels.reshape(-1, 784) / np.float32(127.5) - 1).astype(np.float32), "MNIST"
-    return synthetic(), "synthetic data of MNIST's shape"
+    try:
+        return load_mnist("train")[0], "MNIST"
+    except DataMissingError:
+        return synthetic(), "synthetic data of MNIST's shape"
 
 
 def synthetic(N: int = 60_000) -> Any:

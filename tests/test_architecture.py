@@ -13,6 +13,15 @@ PACKAGE = Path(lincode.__file__).parent
 # Each room may use those before it and itself.
 ORDER = ["core", "rows", "networks", "estimators"]
 ALONE = ["metrics", "plotting"]
+MAY_IMPORT = {
+    "datasets": set(),
+    "vectors": set(),
+    "model_contents": {"core", "networks", "estimators"},
+    "model_file": {"estimators", "model_contents", "vectors"},
+    "experiments": {"lincode", "classifier", "datasets", "metrics", "vectors"},
+    "cli": {"lincode", "datasets", "experiments", "model_file", "vectors"},
+}
+"""The rooms around them: what each may use besides itself."""
 
 
 def rooms_imported(path: Path) -> set[str]:
@@ -40,6 +49,14 @@ def test_imports_point_one_way(room: str) -> None:
         assert rooms_imported(path) <= allowed, path
 
 
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_rooms_around_use_what_they_may(room: str) -> None:
+    files = [*PACKAGE.glob(f"{room}.py"), *(PACKAGE / room).glob("**/*.py")]
+    assert files
+    for path in files:
+        assert rooms_imported(path) <= MAY_IMPORT[room] | {room}, path
+
+
 @pytest.mark.parametrize("module", ALONE)
 def test_metrics_and_plotting_import_nothing_of_ours(module: str) -> None:
     assert rooms_imported(PACKAGE / f"{module}.py") == set()
@@ -64,8 +81,9 @@ def test_examples_use_the_public_door_only() -> None:
 
 def test_importing_loads_no_plotting_nor_progress_library() -> None:
     code = (
-        "import sys, lincode, lincode.plotting; "
-        "print([m for m in ('matplotlib', 'rich', 'PIL') if m in sys.modules])"
+        "import sys, sklearn.base; before = set(sys.modules); import lincode, lincode.plotting; "
+        "import lincode.datasets, lincode.cli; new = set(sys.modules) - before; "
+        "print([m for m in ('matplotlib', 'rich', 'PIL', 'pooch', 'safetensors') if m in new])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

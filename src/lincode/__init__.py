@@ -8,6 +8,7 @@ from lincode.estimators.path import scnn_path
 from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparsenet import Sparsenet
+from lincode.model_file import load, save
 from lincode.networks._alternate import EnergyRoseError, Iteration
 
 __version__ = "0.1.0.dev0"
@@ -21,6 +22,8 @@ __all__ = [
     "Iteration",
     "MiniBatchSCNN",
     "Sparsenet",
+    "load",
+    "save",
     "scnn_path",
     "soft_threshold",
 ]

@@ -1,0 +1,116 @@
+"""The words of an experiment: a run, its record, a claim and its verdict, an experiment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Scale = Literal["smoke", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "paper")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One piece of work: what is lost at most when a reproduction is stopped."""
+
+    group: str
+    """The experiment that measures it; others may draw from it"""
+    scale: Scale
+    seed: int
+    embedded: bool
+    """Whether on data that come with scikit-learn, in place of the paper's"""
+    settings: Mapping[str, Any]
+    """Sizes, grids, the network: all that fixes the answer besides seed and data; as JSON"""
+
+    @property
+    def label(self) -> str:
+        """For people: the short settings in one line."""
+        short = [str(v) for v in self.settings.values() if not isinstance(v, list | tuple | dict)]
+        return " ".join([self.group, *short, f"seed {self.seed}"])
+
+    @property
+    def key(self) -> str:
+        """For machines: the same for the same work, whatever the order of its settings."""
+        parts = [self.group, self.scale, self.seed, self.embedded, dict(self.settings)]
+        text = json.dumps(parts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came out of a run, with all one needs to believe it."""
+
+    run: Run
+    result: Mapping[str, Any]
+    seconds: float
+    data: Mapping[str, str]
+    """Name and sha256 of the samples"""
+    versions: Mapping[str, str]
+    finished: str
+
+    def __getitem__(self, name: str) -> Any:
+        """A setting or a result by its name."""
+        return self.run.settings[name] if name in self.run.settings else self.result[name]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper (or a goal of ours), the numbers, and whether it holds here."""
+
+    sentence: str
+    paper: str
+    ours: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words and numbers."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Draw(Protocol):
+    """Draws on an empty matplotlib figure."""
+
+    def __call__(self, figure: Any, records: Sequence[Record]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper: its runs, how one is measured, and what to make of them."""
+
+    id: str
+    title: str
+    """Where in the paper, and what it shows"""
+    about: str
+    """A paragraph: what is done, and the choices the paper leaves open"""
+    runs: Callable[[Scale, int, bool], list[Run]]
+    """(scale, seed, embedded): all runs of a full reproduction"""
+    claims: Callable[[Sequence[Record]], list[Claim]]
+    tables: Callable[[Sequence[Record]], list[Table]]
+    figures: Mapping[str, Draw] = field(default_factory=dict)
+    """By name of the file"""
+
+
+def common(
+    found: Mapping[str, Mapping[Any, Any]], names: Iterable[str]
+) -> dict[str, dict[Any, Any]]:
+    """Points that all of the names have: what can be compared while runs are missing."""
+    sets = [set(found.get(name, {})) for name in names]
+    shared = sorted(set.intersection(*sets))
+    return {name: {x: found[name][x] for x in shared} for name in names} if shared else {}
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """0.1234 as "12.3 %"."""
+    return f"{100 * share:.{digits}f} %"

@@ -1,0 +1,48 @@
+"""All experiments by their names, and how the runs of each group are measured."""
+
+from __future__ import annotations
+
+from lincode.experiments import (
+    accuracy_sparsity,
+    digit_grid,
+    digits_components,
+    digits_input_size,
+    missing_pixels,
+    mnist_methods,
+    mnist_noise,
+    mnist_units,
+    pca,
+    sparsity,
+    times,
+)
+from lincode.experiments.experiment import Experiment
+from lincode.experiments.runner import Measure
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.id: module.EXPERIMENT
+    for module in (
+        pca,
+        missing_pixels,
+        sparsity,
+        digits_components,
+        times,
+        accuracy_sparsity,
+        digits_input_size,
+        mnist_methods,
+        mnist_units,
+        mnist_noise,
+    )
+}
+"""In the paper's order."""
+
+MEASURES: dict[str, Measure] = {
+    "pca": pca.measure,
+    "missing-pixels": missing_pixels.measure,
+    "digits-components": digit_grid.measure,
+    "accuracy-sparsity": digit_grid.measure,
+    "digits-input-size": digit_grid.measure,
+    "mnist-units": mnist_units.measure,
+    "mnist-noise": mnist_noise.measure,
+    "mnist-methods": mnist_methods.measure,
+}
+"""How the runs of a group are measured."""

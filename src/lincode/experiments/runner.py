@@ -1,0 +1,148 @@
+"""Runs become records: several at a time, stopped and gone on with at will.
+
+Each record is written by the process that made it, whole, before the next run begins. So whatever
+happens, what is done is done, and the same command goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import joblib
+from threadpoolctl import threadpool_limits
+
+from lincode.experiments.experiment import Record, Run
+from lincode.experiments.records import Store, versions
+from lincode.experiments.samples import Samples
+
+Measure = Callable[[Run, Samples], Mapping[str, Any]]
+Told = Callable[[Run, float], None]
+"""Called with each run that is done, and its seconds."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run, and what a process needs to do it."""
+
+    run: Run
+    out: Path
+    data_dir: Path | None
+    threads: int
+
+
+def perform(tasks: Sequence[Task], jobs: int, told: Told) -> None:
+    """Do all tasks, ``jobs`` at a time.
+
+    KeyboardInterrupt ends the processes at once; their runs in hand are lost, no more.
+    """
+    if jobs == 1:
+        for task in tasks:
+            told(task.run, do(task))
+        return
+    # Fresh processes: forks of one that has used BLAS threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent) as pool:
+        try:
+            for task, seconds in _in_turn(pool, tasks, jobs):
+                told(task.run, seconds)
+        except BrokenProcessPool as error:
+            raise OSError(
+                "A process was killed, perhaps for want of memory: what was done is kept; give the"
+                " same command again, with a smaller --jobs if it comes back."
+            ) from error
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
+
+
+def _in_turn(
+    pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int
+) -> Iterator[tuple[Task, float]]:
+    """Hand out no more than there are hands, so that an error ends the work soon."""
+    waiting = iter(tasks)
+    at_work: dict[Future[float], Task] = {}
+    while True:
+        while len(at_work) < jobs and (task := next(waiting, None)) is not None:
+            at_work[pool.submit(do, task)] = task
+        if not at_work:
+            return
+        done, _ = wait(at_work, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield at_work.pop(future), future.result()
+
+
+def do(task: Task) -> float:
+    """Measure one run and keep its record; its seconds."""
+    from lincode.experiments.registry import MEASURES
+
+    samples = Samples(task.data_dir, task.run.embedded)
+    start = time.perf_counter()
+    with threadpool_limits(task.threads):
+        result = MEASURES[task.run.group](task.run, samples)
+    seconds = time.perf_counter() - start
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = Record(task.run, result, seconds, samples.given, versions(), now)
+    Store(task.out).write(record)
+    return seconds
+
+
+def threads_for(jobs: int) -> int:
+    """BLAS threads of each of so many processes."""
+    return max(1, cores() // jobs)
+
+
+def cores() -> int:
+    """Those this process may use."""
+    return int(joblib.cpu_count())
+
+
+def _end_with_parent() -> None:
+    """If the parent is killed, end too instead of working for nobody."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
+class TimeLeft:
+    """How long the rest will take, by what runs like it took."""
+
+    def __init__(self, runs: Sequence[Run], jobs: int) -> None:
+        self.left, self.jobs = list(runs), jobs
+        self.seen: list[tuple[Run, float]] = []
+
+    def note(self, run: Run, seconds: float) -> None:
+        """A run is done."""
+        self.left.remove(run)
+        self.seen.append((run, seconds))
+
+    def seconds(self) -> float | None:
+        """None as long as nothing is done."""
+        if not self.seen:
+            return None
+        return sum(self._guess(run) for run in self.left) / min(self.jobs, max(1, len(self.left)))
+
+    def _guess(self, run: Run) -> float:
+        def like(other: Run) -> int:
+            same = sum(bool(run.settings.get(k) == v) for k, v in other.settings.items())
+            return 100 * (run.group == other.group) + same
+
+        closest = max(like(other) for other, _ in self.seen)
+        seconds = [s for other, s in self.seen if like(other) == closest]
+        return sum(seconds) / len(seconds)

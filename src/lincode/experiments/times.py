@@ -1,0 +1,127 @@
+"""Figures 6 and 7: seconds to learn, and to code validation digits, against the number of units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lincode.experiments.digits_components import runs
+from lincode.experiments.experiment import Claim, Experiment, Record, Table, common
+from lincode.experiments.networks import COLOURS, NETWORKS
+
+LEARNING, VALIDATION = "fit_seconds", "encode_seconds"
+Times = dict[str, dict[int, tuple[float, float]]]
+
+
+def times(records: Sequence[Record], phase: str) -> Times:
+    """By network and number of units: mean and deviation over λ and draws."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for record in records:
+        found.setdefault(record["network"], {}).setdefault(record["m"], []).extend(record[phase])
+    return {
+        x: {m: (float(np.mean(v)), float(np.std(v))) for m, v in sorted(found[x].items())}
+        for x in NETWORKS
+        if x in found
+    }
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """What the paper says of Figures 6 and 7."""
+    learning, validation = (
+        common(times(records, phase), NETWORKS) for phase in (LEARNING, VALIDATION)
+    )
+    if not learning:
+        return []
+    others = [x for x in NETWORKS if x != "SCNN"]
+    return [
+        Claim(
+            "SCNN learns faster than the other methods at every number of units.",
+            "uniformly faster", f"times SCNN's: {ratios(learning, others)}",
+            fastest(learning, others),
+        ),
+        Claim(
+            "Sparsenet takes an order of magnitude longer than the others to code new digits.",
+            "10 times", f"times SCNN's: {ratios(validation, ['Sparsenet'])}",
+            all(
+                validation["Sparsenet"][m][0] >= 10 * max(validation[x][m][0] for x in NETWORKS
+                if x != "Sparsenet") for m in validation["SCNN"]
+            ),
+        ),
+        Claim(
+            "SCNN codes new digits faster than the other methods at every number of units.",
+            "faster", f"times SCNN's: {ratios(validation, others)}", fastest(validation, others),
+        ),
+    ]  # fmt: skip
+
+
+def fastest(found: Times, others: Sequence[str]) -> bool:
+    """Whether SCNN takes least at every number of units."""
+    return all(found["SCNN"][m][0] < found[x][m][0] for x in others for m in found["SCNN"])
+
+
+def ratios(found: Times, others: Sequence[str]) -> str:
+    """How many times SCNN's seconds the others take, from the least to the most."""
+    words = []
+    for x in others:
+        ratio = [found[x][m][0] / found["SCNN"][m][0] for m in found["SCNN"]]
+        words.append(f"{x} {min(ratio):.2g} to {max(ratio):.2g}")
+    return ", ".join(words)
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Both figures' numbers."""
+    return [
+        table("times-learning", "Seconds to learn from 500 digits", times(records, LEARNING), 1),
+        table(
+            "times-validation", "Milliseconds to code 500 validation digits",
+            times(records, VALIDATION), 1000,
+        ),
+    ]  # fmt: skip
+
+
+def table(name: str, title: str, found: Times, unit: float) -> Table:
+    """Mean ± deviation over λ."""
+    sizes = sorted({m for points in found.values() for m in points})
+    rows = [
+        [x, *(f"{unit * found[x][m][0]:.3g} ± {unit * found[x][m][1]:.2g}" if m in found[x] else ""
+              for m in sizes)]
+        for x in found
+    ]  # fmt: skip
+    return Table(name, f"{title}, mean ± deviation over λ", ["units", *map(str, sizes)], rows)
+
+
+def bars(figure: Any, found: Times, unit: float, label: str) -> None:
+    """A bar for each network at each number of units."""
+    axes = figure.subplots()
+    for k, (x, points) in enumerate(found.items()):
+        at = np.arange(len(points)) + 0.8 * (k - (len(found) - 1) / 2) / len(found)
+        axes.bar(
+            at, [unit * v[0] for v in points.values()], 0.8 / len(found),
+            yerr=[unit * v[1] for v in points.values()], label=x, color=COLOURS[x], capsize=2,
+        )  # fmt: skip
+        axes.set_xticks(range(len(points)), [str(m) for m in points])
+    axes.set(xlabel="units", ylabel=label)
+    axes.legend()
+
+
+def draw_learning(figure: Any, records: Sequence[Record]) -> None:
+    """Figure 6."""
+    bars(figure, times(records, LEARNING), 1, "seconds to learn")
+
+
+def draw_validation(figure: Any, records: Sequence[Record]) -> None:
+    """Figure 7: Sparsenet is off the scale, as in the paper."""
+    found = {x: v for x, v in times(records, VALIDATION).items() if x != "Sparsenet"}
+    bars(figure, found, 1000, "milliseconds to code 500 digits")
+
+
+EXPERIMENT = Experiment(
+    "times",
+    "Figures 6 and 7: times to learn and to code",
+    "The seconds of the runs of Figure 5, one thread each: mean and deviation over λ. Coding is the"
+    " median of five.",
+    runs, claims, tables,
+    {"figure-6-times-learning": draw_learning, "figure-7-times-validation": draw_validation},
+)  # fmt: skip
