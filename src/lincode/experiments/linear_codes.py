@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, diags_array, issparse
 
 from lincode import soft_threshold
 from lincode.classifier import one_vs_one_svm
@@ -36,14 +36,14 @@ def classify(
             best = found | {"zeros": share, "threshold": threshold}
     assert best is not None
     svm, scale = best.pop("svm"), best.pop("scale")
-    best["test_error"] = svm.error(coded(Z[2], best["threshold"], kind) * scale, data.y_test)
+    best["test_error"] = svm.error(scaled(coded(Z[2], best["threshold"], kind), scale), data.y_test)
     return best | {"val_errors": val_errors}
 
 
 def fit_svm(train: Any, val: Any, data: Split, Cs: Sequence[float]) -> dict[str, Any]:
-    """An SVM on features brought to a mean squared length of 1."""
-    scale = 1 / np.sqrt(mean_square_length(train) or 1.0)
-    svm = one_vs_one_svm(train * scale, data.y_train, val * scale, data.y_val, Cs=Cs)
+    """An SVM on features brought to one scale."""
+    scale = scales(train)
+    svm = one_vs_one_svm(scaled(train, scale), data.y_train, scaled(val, scale), data.y_val, Cs=Cs)
     errors = [svm.validation_errors[C] for C in Cs]
     return {"svm": svm, "scale": scale, "C": svm.C, "val_error": min(errors), "val_errors": errors}
 
@@ -53,7 +53,7 @@ def svm_errors(sets: Iterable[Any], data: Split, Cs: Sequence[float]) -> Mapping
     train, val, test = sets
     found = fit_svm(train, val, data, Cs)
     svm, scale = found.pop("svm"), found.pop("scale")
-    return found | {"test_error": svm.error(test * scale, data.y_test)}
+    return found | {"test_error": svm.error(scaled(test, scale), data.y_test)}
 
 
 def coded(Z: Any, threshold: float, kind: str) -> Any:
@@ -63,7 +63,18 @@ def coded(Z: Any, threshold: float, kind: str) -> Any:
     return csr_matrix(np.hstack([np.maximum(Z - threshold, 0), np.maximum(-Z - threshold, 0)]))
 
 
-def mean_square_length(A: Any) -> float:
-    """The mean of ‖row‖²."""
-    values = A.data if hasattr(A, "tocsr") else A
-    return float(np.square(values, dtype=np.float64).sum() / A.shape[0])
+def scales(A: Any) -> Any:
+    """Factors that give each feature the same root mean square, and rows a mean square of 1.
+
+    Units that are seldom in use have small codes on the whole; as they are, the SVM's penalty keeps
+    it from using them. On 10,000 validation digits the error falls by a tenth to a sixth.
+    """
+    n, m = A.shape
+    squares = A.multiply(A).sum(axis=0) if issparse(A) else np.square(A).sum(axis=0)
+    size = np.sqrt(m / n * np.asarray(squares, dtype=np.float64).ravel())
+    return np.divide(1, size, out=np.zeros(m), where=size > 0).astype(A.dtype)
+
+
+def scaled(A: Any, scale: Any) -> Any:
+    """Each feature times its factor."""
+    return (A @ diags_array(scale)).tocsr() if issparse(A) else A * scale
