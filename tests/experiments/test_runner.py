@@ -12,7 +12,7 @@ import pytest
 
 from lincode.experiments.experiment import Run
 from lincode.experiments.records import Store
-from lincode.experiments.registry import EXPERIMENTS, MEASURES
+from lincode.experiments.registry import EXPERIMENTS, MEASURES, TYPICAL
 from lincode.experiments.runner import Task, TimeLeft, do, perform
 from lincode.experiments.samples import Samples
 
@@ -141,7 +141,7 @@ def kill_self(task: Task) -> float:
 
 
 def test_the_time_left_is_that_of_runs_alike() -> None:
-    left = TimeLeft(PCA, 1)
+    left = TimeLeft(PCA, 1, TYPICAL)
     assert left.seconds() is None
     for run in PCA[:4]:
         left.note(run, 10.0 if run.settings["method"] == "SCNN" else 1.0)
@@ -151,3 +151,14 @@ def test_the_time_left_is_that_of_runs_alike() -> None:
     for run in rest:
         left.note(run, 1.0)
     assert left.seconds() == 0
+
+
+def test_the_time_of_runs_of_another_kind_is_in_proportion() -> None:
+    one, other = PCA[0], EXPERIMENTS["missing-pixels"].runs("smoke", 0, True)[0]
+    left = TimeLeft([one, other], 1, {"pca": 2.0, "missing-pixels": 50.0})
+    left.note(one, 1.0)
+    assert left.seconds() == 25.0
+
+
+def test_every_kind_of_run_has_a_typical_time() -> None:
+    assert set(TYPICAL) == set(MEASURES)

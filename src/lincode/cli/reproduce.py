@@ -116,9 +116,10 @@ def draw(out: Path, scale: Scale | None) -> int:
 @contextmanager
 def progress(runs: Sequence[Run], jobs: int) -> Iterator[Any]:
     """A live bar with the time left on a terminal; plain lines elsewhere."""
+    from lincode.experiments.registry import TYPICAL
     from lincode.experiments.runner import TimeLeft
 
-    left = TimeLeft(runs, jobs)
+    left = TimeLeft(runs, jobs, TYPICAL)
     bar = rich_bar(len(runs)) if sys.stdout.isatty() and runs else None
     start = time.perf_counter()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from lincode import SCNN
 from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
 from lincode.experiments.linear_codes import classify, svm_errors
+from lincode.experiments.mnist_units import SHARES, learned
 from lincode.experiments.samples import Samples, Split
 
 SIGMAS = (0.02, 0.04, 0.06, 0.08)
@@ -30,11 +29,11 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     if scale == "smoke":
         n, m, lams, zeros, Cs = [600, 300, 300], 20, [0.1], [0.75], [1.0]
     else:
-        n, m, lams = [50_000, 10_000, 10_000], 400, [0.3, 0.5, 0.75]
-        zeros, Cs = [0.7, 0.8, 0.9], [3.0, 10.0]
+        n, m, lams = [50_000, 10_000, 10_000], 400, list(SHARES)
+        zeros, Cs = [0.82, 0.88], [1.0, 3.0]
     raw = [
         Run("mnist-noise", scale, seed, embedded, {
-            "method": RAW, "sigma": sigma, "n": n, "Cs": [0.1 * C for C in Cs],
+            "method": RAW, "sigma": sigma, "n": n, "Cs": [1.0, 10.0],
         })
         for sigma in SIGMAS
     ]  # fmt: skip
@@ -54,10 +53,7 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     sets = (data.train, data.val, data.test)
     if settings["method"] == RAW:
         return {RAW: svm_errors(sets, data, settings["Cs"])}
-    scnn = SCNN(settings["m"], settings["lam"], random_state=run.seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scnn.fit(data.train)
+    scnn = learned(data.train, settings, run.seed)
     Z = [X @ scnn.encoder_.T for X in sets]
     scnn.set_params(transform_method="relearn")
     codes = [csr_matrix(scnn.transform(X)) for X in sets]

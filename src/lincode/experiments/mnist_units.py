@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lincode import SCNN
+from lincode import MiniBatchSCNN
 from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
 from lincode.experiments.linear_codes import KINDS, classify
 from lincode.experiments.samples import Samples
@@ -16,18 +16,23 @@ PAPER = {400: 0.027, 800: 0.024, 1200: 0.021, 1600: 0.020}
 """The paper's Table 2."""
 
 
+SHARES = (0.5, 0.75, 0.35, 1.0, 0.6, 0.25, 0.4, 0.85, 1.3, 0.15)
+"""λ at 400 units, the likeliest first; for m units times m/400: what weighs on a code is λ p/m."""
+ZEROS = {"plain": [0.82, 0.88, 0.92], "split": [0.6, 0.7, 0.8]}
+CS = {"plain": [1.0, 3.0], "split": [1.0]}
+
+
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each number of units with each λ."""
     if scale == "smoke":
         n, lams = [600, 300, 300], {20: [0.1, 0.5]}
-        zeros, Cs, iterations = [0.75], [1.0], 10
+        zeros: dict[str, list[float]] = {kind: [0.75] for kind in KINDS}
     else:
-        n = [50_000, 10_000, 10_000]
-        lams = {m: [round(x * m / 400, 3) for x in SHAPE] for m in PAPER}
-        zeros, Cs, iterations = [0.7, 0.8, 0.9], [3.0, 10.0], 60
+        n, zeros = [50_000, 10_000, 10_000], ZEROS
+        lams = {m: [round(share * m / 400, 3) for share in SHARES] for m in PAPER}
     return [
         Run("mnist-units", scale, seed, embedded, {
-            "m": m, "lam": lam, "n": n, "zeros": zeros, "Cs": Cs, "max_iter": iterations,
+            "m": m, "lam": lam, "n": n, "zeros": zeros, "Cs": CS,
         })
         for k in range(max(map(len, lams.values())))
         for m in lams
@@ -35,25 +40,24 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     ]  # fmt: skip
 
 
-SHAPE = (0.5, 0.75, 0.3, 1.0, 0.4, 0.6, 0.2, 1.5, 0.9, 0.1)
-"""λ at 400 units; for m units, times m/400: the lasso's own weight is λ p/m."""
-
-
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     """Train, code by one product, choose threshold and C on validation digits, report on test."""
     settings = run.settings
     data = samples.all_digits(tuple(settings["n"]))
-    scnn = SCNN(
-        settings["m"], settings["lam"], max_iter=settings["max_iter"], random_state=run.seed
-    )
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scnn.fit(data.train)
+    scnn = learned(data.train, settings, run.seed)
     seconds = time.perf_counter() - start
     Z = [X @ scnn.encoder_.T for X in (data.train, data.val, data.test)]
-    found = {kind: classify(Z, data, kind, settings["zeros"], settings["Cs"]) for kind in KINDS}
-    return {"fit_seconds": round(seconds, 1), "n_iter": scnn.n_iter_} | found
+    zeros, Cs = settings["zeros"], settings["Cs"]
+    found = {kind: classify(Z, data, kind, zeros[kind], Cs[kind]) for kind in KINDS}
+    return {"fit_seconds": round(seconds, 1)} | found
+
+
+def learned(X: Any, settings: Mapping[str, Any], seed: int) -> MiniBatchSCNN:
+    """SCNN from batches of digits, until a batch no longer lowers the energy of the next."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return MiniBatchSCNN(settings["m"], settings["lam"], random_state=seed).fit(X)
 
 
 def best_by_units(records: Sequence[Record], kind: str) -> dict[int, Record]:
@@ -115,6 +119,8 @@ EXPERIMENT = Experiment(
     "50,000 digits to learn from, 10,000 to choose λ, the encoder's threshold and the SVM's C by,"
     " 10,000 to report. λ grows with the number of units, because what weighs on a code is λ p/m;"
     " the threshold is a choice of its own (the share of training outputs it makes zero), because"
-    " the encoder is fitted to codes already shrunk.",
+    " the encoder is fitted to codes already shrunk. Each unit is brought to one root mean square"
+    " for the SVM. Trained by MiniBatchSCNN, which ends within 1 % of SCNN’s energy in a third of its"
+    " time.",
     runs, claims, tables,
 )  # fmt: skip

@@ -46,3 +46,15 @@ MEASURES: dict[str, Measure] = {
     "mnist-methods": mnist_methods.measure,
 }
 """How the runs of a group are measured."""
+
+TYPICAL = {
+    "pca": 5.0,
+    "missing-pixels": 400.0,
+    "digits-components": 70.0,
+    "accuracy-sparsity": 180.0,
+    "digits-input-size": 150.0,
+    "mnist-units": 700.0,
+    "mnist-noise": 300.0,
+    "mnist-methods": 300.0,
+}
+"""About how many seconds a run takes at the paper's scale on one core: to tell the time left."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from lincode.experiments.experiment import Record, Run
@@ -121,10 +122,13 @@ def _end_with_parent() -> None:
 
 
 class TimeLeft:
-    """How long the rest will take, by what runs like it took."""
+    """How long the rest will take, by what runs like it took.
 
-    def __init__(self, runs: Sequence[Run], jobs: int) -> None:
-        self.left, self.jobs = list(runs), jobs
+    Of a group none of whose runs is done, ``typical`` tells how long one takes beside the others.
+    """
+
+    def __init__(self, runs: Sequence[Run], jobs: int, typical: Mapping[str, float]) -> None:
+        self.left, self.jobs, self.typical = list(runs), jobs, typical
         self.seen: list[tuple[Run, float]] = []
 
     def note(self, run: Run, seconds: float) -> None:
@@ -140,9 +144,11 @@ class TimeLeft:
 
     def _guess(self, run: Run) -> float:
         def like(other: Run) -> int:
-            same = sum(bool(run.settings.get(k) == v) for k, v in other.settings.items())
-            return 100 * (run.group == other.group) + same
+            return sum(bool(run.settings.get(k) == v) for k, v in other.settings.items())
 
-        closest = max(like(other) for other, _ in self.seen)
-        seconds = [s for other, s in self.seen if like(other) == closest]
-        return sum(seconds) / len(seconds)
+        same = [(other, seconds) for other, seconds in self.seen if other.group == run.group]
+        if not same:
+            expected = sum(self.typical[other.group] for other, _ in self.seen)
+            return self.typical[run.group] * sum(s for _, s in self.seen) / expected
+        closest = max(like(other) for other, _ in same)
+        return float(np.mean([seconds for other, seconds in same if like(other) == closest]))
