@@ -120,7 +120,7 @@ EXPERIMENT = Experiment(
     " 10,000 to report. λ grows with the number of units, because what weighs on a code is λ p/m;"
     " the threshold is a choice of its own (the share of training outputs it makes zero), because"
     " the encoder is fitted to codes already shrunk. Each unit is brought to one root mean square"
-    " for the SVM. Trained by MiniBatchSCNN, which ends within 1 % of SCNN’s energy in a third of its"
-    " time.",
+    " for the SVM. Trained by MiniBatchSCNN, which ends within 1 % of SCNN’s energy in a third of"
+    " its time.",
     runs, claims, tables,
 )  # fmt: skip
