@@ -67,3 +67,12 @@ def test_adam_leaves_weights_without_gradient_and_old_arrays_alone() -> None:
     assert_array_equal(start, 1)
     assert adam.weights[0] == 1
     assert_allclose(adam.weights[1], 0.9)
+
+
+def test_adam_takes_no_leap_where_float32_underflows() -> None:
+    """A gradient whose square is no float32 is as good as none; it must not be a step of 1e12."""
+    for size in 10.0 ** np.arange(-18, -41, -2):
+        adam = Adam(np.zeros(1, dtype=np.float32))
+        for _ in range(5):
+            adam.step(np.full(1, size, dtype=np.float32), 1e-2)
+        assert abs(adam.weights[0]) <= 0.2

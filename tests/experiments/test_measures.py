@@ -58,11 +58,13 @@ def test_the_test_set_has_no_say_in_threshold_and_c(rng: np.random.Generator) ->
 def test_holes_are_a_share_of_each_patch_and_fixed_by_the_seed(rng: np.random.Generator) -> None:
     X = rng.standard_normal((30, 64)) + 5
     for level in missing_pixels.LEVELS:
-        Y = missing_pixels.with_holes(X, level, 0)
+        Y = missing_pixels.with_holes(X, level, [0])
         assert_array_equal((Y == 0).sum(axis=1), round(64 * level))
         assert_array_equal(Y[Y != 0], X[Y != 0])
-        assert_array_equal(Y, missing_pixels.with_holes(X, level, 0))
-    assert (missing_pixels.with_holes(X, 0.5, 1) != missing_pixels.with_holes(X, 0.5, 0)).any()
+        assert_array_equal(Y, missing_pixels.with_holes(X, level, [0]))
+    assert (
+        missing_pixels.with_holes(X, 0.5, [0, 1]) != missing_pixels.with_holes(X, 0.5, [0, 0])
+    ).any()
 
 
 def test_noise_has_the_deviation_it_says_in_every_set() -> None:

@@ -58,7 +58,7 @@ def test_runs_that_differ_in_lists_alone_have_files_of_their_own(tmp_path: Path)
     ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1}', "null", '{"format": 1, "scale": "x"}'],
 )
 def test_what_is_no_record_is_refused_by_name(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "records" / "smoke" / "pca" / "odd.json"
+    path = tmp_path / "smoke" / "records" / "pca" / "odd.json"
     path.parent.mkdir(parents=True)
     path.write_text(content)
     with pytest.raises(ValueError, match=r"odd\.json is not a record of lincode"):
@@ -68,7 +68,7 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path, content: str) -> N
 def test_truncation_is_noticed_wherever_it_is(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(a_record())
-    (path,) = (tmp_path / "records").glob("*/*/*.json")
+    (path,) = tmp_path.glob("*/records/*/*.json")
     text = path.read_text()
     for end in range(0, len(text) - 2, 37):
         path.write_text(text[:end])
@@ -102,7 +102,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
 def test_a_record_says_what_made_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(a_record())
-    content = json.loads(next((tmp_path / "records").glob("*/*/*.json")).read_text())
+    content = json.loads(next(tmp_path.glob("*/records/*/*.json")).read_text())
     assert {"lincode", "numpy", "scipy", "scikit-learn", "python"} <= set(content["versions"])
     assert content["data"]["sha256"]
     assert content["seconds"] == 1.25

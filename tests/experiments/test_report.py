@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from lincode.experiments import mnist_noise, mnist_units
-from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table
+from lincode.experiments.experiment import Record, Run, Scale, Table
 from lincode.experiments.records import Store, versions
 from lincode.experiments.registry import EXPERIMENTS
 from lincode.experiments.report import write_report
-from lincode.experiments.report.tables import claims_table, csv, markdown
+from lincode.experiments.report.figures import titled
+from lincode.experiments.report.tables import csv, markdown
 from lincode.metrics import THRESHOLDS
 
 
@@ -33,7 +34,12 @@ def invented(run: Run, rng: np.random.Generator) -> dict[str, Any]:
         return {"rms": float(rng.uniform(0.01, 0.1))}
     if run.group == "missing-pixels":
         best = [
-            {"lam": 0.1, "test_rms": x, "sparsity_curve": sorted(some(len(THRESHOLDS)))}
+            {
+                "lam": 0.1,
+                "threshold": None,
+                "test_rms": x,
+                "sparsity_curve": sorted(some(len(THRESHOLDS))),
+            }
             for x in some(5)
         ]
         return {"val_rms": [some(5) for _ in settings["lams"]], "chosen": best}
@@ -55,10 +61,11 @@ def invented(run: Run, rng: np.random.Generator) -> dict[str, Any]:
 
 def invent(
     out: Path, scale: Scale = "paper", experiments: Sequence[str] = tuple(EXPERIMENTS),
-    embedded: bool = False, share: float = 1.0,
+    embedded: bool = False, share: float = 1.0, only: Sequence[Run] = (),
 ) -> int:  # fmt: skip
     rng = np.random.default_rng(0)
-    runs = {run for x in experiments for run in EXPERIMENTS[x].runs(scale, 0, embedded)}
+    planned = {run for x in experiments for run in EXPERIMENTS[x].runs(scale, 0, embedded)}
+    runs = set(only) or planned
     chosen = sorted(runs, key=lambda run: run.key)[: max(1, round(share * len(runs)))]
     for run in chosen:
         name = "embedded: other data" if embedded else "MNIST"
@@ -105,9 +112,10 @@ def figure_names() -> set[str]:
 def test_a_full_report_has_every_figure_table_and_claim(tmp_path: Path) -> None:
     n = invent(tmp_path)
     page = read(write_report(tmp_path))
+    folder = tmp_path / "paper"
     for name in figure_names():
-        assert (tmp_path / "figures" / f"{name}.svg").read_text().startswith("<?xml")
-        assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder / "figures" / f"{name}.svg").read_text().startswith("<?xml")
+        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert sum(link.startswith("data:image/svg") for link in page.links) == len(figure_names())
     assert set(EXPERIMENTS) <= set(page.ids)
     assert f"{n} runs, paper scale" in " ".join(page.text.split())
@@ -118,8 +126,8 @@ def test_a_full_report_has_every_figure_table_and_claim(tmp_path: Path) -> None:
         for claim in x.claims(records):
             assert claim.sentence in page.text
         for table in x.tables(records):
-            assert (tmp_path / "tables" / f"{table.name}.md").exists()
-            assert (tmp_path / "tables" / f"{table.name}.csv").exists()
+            assert (folder / "tables" / f"{table.name}.md").exists()
+            assert (folder / "tables" / f"{table.name}.csv").exists()
         assert f"lincode reproduce {x.id} --scale paper" in page.text
 
 
@@ -142,40 +150,94 @@ def test_one_experiment_alone_is_drawn(tmp_path: Path, one: str) -> None:
     assert one in read(write_report(tmp_path)).ids
 
 
+def test_no_verdict_while_points_are_missing(tmp_path: Path) -> None:
+    runs = EXPERIMENTS["digits-components"].runs("paper", 0, False)
+    invent(tmp_path, only=[run for run in runs if run.settings["m"] < 150])
+    page = read(write_report(tmp_path))
+    assert "not judged" in page.text
+    assert "does not hold" not in page.text
+
+
+def test_one_draw_of_every_point_is_enough_for_a_verdict(tmp_path: Path) -> None:
+    runs = EXPERIMENTS["digits-components"].runs("paper", 0, False)
+    invent(tmp_path, only=[run for run in runs if run.seed == 0])
+    own = read(write_report(tmp_path)).text.split("500 digits of 14×14")[1].split("Figures 6")[0]
+    assert "Only 24 of 72 runs are done" in own
+    assert "not judged" not in own
+
+
+def test_the_smoke_scale_judges_nothing_and_says_what_it_is(tmp_path: Path) -> None:
+    invent(tmp_path, scale="smoke")
+    page = read(write_report(tmp_path))
+    assert "This is the smoke scale" in page.text
+    assert "does not hold" not in page.text
+    for table in tables_of(tmp_path):
+        assert "smoke scale" in table.read_text(), table
+
+
+def tables_of(out: Path) -> list[Path]:
+    found = [*out.glob("*/tables/*.md"), *out.glob("*/tables/*.csv")]
+    assert found
+    return found
+
+
 def test_embedded_data_are_named_in_every_table_and_figure(tmp_path: Path) -> None:
     invent(tmp_path, scale="smoke", embedded=True)
-    page = read(write_report(tmp_path))
-    assert "Not on the paper’s data" in page.text
-    tables = [*tmp_path.glob("tables/*.md"), *tmp_path.glob("tables/*.csv")]
-    assert tables
-    for table in tables:
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "Not on the paper’s data" in page
+    captions = re.findall("<caption>(.*?)</caption>", page)
+    assert captions
+    assert all("embedded: other data; smoke scale" in caption for caption in captions)
+    for table in tables_of(tmp_path):
         assert "embedded: other data" in table.read_text()
-
-
-def test_figures_carry_the_name_of_the_data(tmp_path: Path) -> None:
-    from lincode.experiments.report.figures import caption
-
-    invent(tmp_path, scale="smoke", embedded=True, experiments=["pca"])
-    assert caption(Store(tmp_path).read()) == "data: embedded: other data (smoke scale)"
+    records = Store(tmp_path).read()
+    for x in EXPERIMENTS.values():
+        own = [r for r in records if r.run in set(x.runs("smoke", 0, True))]
+        for draw in x.figures.values():
+            title = titled(x, draw, own).get_suptitle()
+            assert title.endswith("data: embedded: other data (smoke scale)")
 
 
 def test_real_data_count_where_there_are_both(tmp_path: Path) -> None:
-    invent(tmp_path, embedded=True, experiments=["pca"])
-    invent(tmp_path, experiments=["pca"])
+    invent(tmp_path, scale="smoke", embedded=True, experiments=["pca"])
+    invent(tmp_path, scale="smoke", experiments=["pca"])
     page = read(write_report(tmp_path))
     assert "Not on the paper’s data" not in page.text
     assert "embedded" not in page.text
 
 
-def test_the_paper_scale_is_drawn_where_there_are_both(tmp_path: Path) -> None:
-    invent(tmp_path, scale="smoke")
+def test_each_scale_has_a_page_of_its_own(tmp_path: Path) -> None:
+    invent(tmp_path, scale="smoke", experiments=["pca"])
     invent(tmp_path, scale="paper", experiments=["pca"])
     assert "paper scale" in read(write_report(tmp_path)).text
+    first = (tmp_path / "paper" / "index.html").read_bytes()
     assert "smoke scale" in read(write_report(tmp_path, "smoke")).text
+    assert (tmp_path / "paper" / "index.html").read_bytes() == first
+
+
+def test_records_of_other_settings_or_seeds_are_not_mixed_in(tmp_path: Path) -> None:
+    invent(tmp_path, experiments=["pca"])
+    before = (write_report(tmp_path).parent / "tables" / "pca.md").read_text()
+    run = EXPERIMENTS["pca"].runs("paper", 0, False)[0]
+    strangers = [
+        Run("pca", "paper", 0, False, {**run.settings, "n": 7}),
+        Run("pca", "paper", 99, False, run.settings),
+    ]
+    invent(tmp_path, only=strangers)
+    page = read(write_report(tmp_path))
+    assert (tmp_path / "paper" / "tables" / "pca.md").read_text() == before
+    assert "Only " not in page.text
+
+
+def test_a_scale_without_records_is_refused(tmp_path: Path) -> None:
+    invent(tmp_path, scale="smoke", experiments=["pca"])
+    with pytest.raises(ValueError, match="no records of paper scale"):
+        write_report(tmp_path, "paper")
+    assert not (tmp_path / "paper").exists()
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    invent(tmp_path, scale="smoke")
+    invent(tmp_path, scale="smoke", experiments=["pca", "sparsity"])
     first = write_report(tmp_path).read_bytes()
     assert write_report(tmp_path).read_bytes() == first
 
@@ -185,19 +247,59 @@ def test_no_records_is_a_sentence(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
-def test_drawing_loads_nothing_that_trains() -> None:
-    """What a table is made of are records: no experiment trains when claims are asked for."""
-    for x in EXPERIMENTS.values():
-        assert isinstance(x, Experiment)
-        assert x.claims([]) == []
+def test_the_command_on_the_page_makes_the_page(tmp_path: Path) -> None:
+    invent(tmp_path, scale="smoke", embedded=True, experiments=["pca"])
+    assert "lincode reproduce pca --scale smoke --embedded" in read(write_report(tmp_path)).text
 
 
 def test_cells_cannot_break_a_table() -> None:
-    table = Table("t", "T", ["a", "b"], [["x|y", '1,"2']])
-    assert "x\\|y" in markdown(table, "T")
-    assert '"1,""2"' in csv(table, "T")
-    text = claims_table([("Figure 1: x", [Claim("A.", "b", "c", False)])])
-    assert text.rows == [["Figure 1", "A.", "b", "c", "does not hold"]]
+    table = Table("t", "T", ["a", "b"], [["x|y", '1,"2']], data="D")
+    assert "x\\|y" in markdown(table)
+    assert markdown(table).startswith("T. Data: D.")
+    assert csv(table).splitlines() == ["a,b,data", 'x|y,"1,""2",D']
+
+
+def digits_record(network: str, m: int, accuracy: float) -> Record:
+    (run,) = (
+        r
+        for r in EXPERIMENTS["digits-components"].runs("paper", 0, False)
+        if (r.settings["network"], r.settings["m"], r.seed) == (network, m, 0)
+    )
+    n = len(run.settings["lams"])
+    result = {"val_accuracy": [accuracy] * n, "test_accuracy": [accuracy] * n}
+    return Record(run, result, 1.0, {"name": "MNIST"}, {}, "")
+
+
+def figure_5(others_at_100: float, scnn_at_25: float) -> list[bool | None]:
+    records = []
+    for m in (25, 50, 75, 100, 125, 150):
+        best = scnn_at_25 if m == 25 else 0.88
+        records += [digits_record(x, m, best) for x in ("SCNN", "Sparsenet")]
+        lower = 0.88 if m > 100 else others_at_100
+        records += [digits_record(x, m, lower) for x in ("ASCNN", "SAANN")]
+    return [claim.holds for claim in EXPERIMENTS["digits-components"].claims(records)]
+
+
+def test_verdicts_of_figure_5_follow_the_records() -> None:
+    assert figure_5(others_at_100=0.80, scnn_at_25=0.86) == [True, True]
+    assert figure_5(others_at_100=0.88, scnn_at_25=0.86) == [True, False]
+    assert figure_5(others_at_100=0.80, scnn_at_25=0.70) == [False, True]
+
+
+def test_what_was_never_sparse_is_not_judged() -> None:
+    records = []
+    for run in EXPERIMENTS["accuracy-sparsity"].runs("paper", 0, False):
+        sparse = run.settings["network"] in ("SCNN", "Sparsenet")
+        n = len(run.settings["lams"])
+        result = {
+            "val_accuracy": [0.9] * n, "test_accuracy": [0.85] * n,
+            "sparsity_area": [0.9 if sparse else 0.3] * n,
+        }  # fmt: skip
+        records.append(Record(run, result, 1.0, {}, {}, ""))
+    claims = EXPERIMENTS["accuracy-sparsity"].claims(records)
+    assert [claim.holds for claim in claims] == [False, True, True, None]
+    assert "never so sparse" in claims[3].ours
+    assert "0.0 %" not in claims[3].ours
 
 
 def test_choices_are_made_on_validation_data() -> None:
@@ -211,7 +313,7 @@ def test_choices_are_made_on_validation_data() -> None:
     honest, lucky = record(0.5, 0.025, 0.0275), record(0.6, 0.026, 0.020)
     assert mnist_units.best_by_units([lucky, honest], "plain")[400] is honest
     (claim,) = mnist_units.claims([lucky, honest])
-    assert claim.ours == "2.75 %"
+    assert claim.ours.startswith("2.75 %")
     assert not claim.holds
 
 
@@ -261,4 +363,4 @@ def test_the_command_draws(tmp_path: Path) -> None:
     invent(tmp_path, experiments=["pca"])
     command = [sys.executable, "-m", "lincode", "report", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert str(tmp_path / "index.html") in done.stdout
+    assert str(tmp_path / "paper" / "index.html") in done.stdout

@@ -39,7 +39,7 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def records(out: Path) -> list[Path]:
-    return sorted((out / "records").glob("*/*/*.json"))
+    return sorted(out.glob("*/records/*/*.json"))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -99,7 +99,7 @@ def test_stopped_at_any_moment_the_same_command_goes_on(tmp_path: Path, how: int
     assert f"{len(PCA)} runs, " in out
     assert len(records(tmp_path)) == len(PCA)
     assert all(path.stat().st_mtime_ns == made for path, made in kept.items()), "made twice"
-    assert (tmp_path / "index.html").exists()
+    assert (tmp_path / "smoke" / "index.html").exists()
     assert "Traceback" not in errors
 
 
@@ -142,7 +142,6 @@ def kill_self(task: Task) -> float:
 
 def test_the_time_left_is_that_of_runs_alike() -> None:
     left = TimeLeft(PCA, 1, TYPICAL)
-    assert left.seconds() is None
     for run in PCA[:4]:
         left.note(run, 10.0 if run.settings["method"] == "SCNN" else 1.0)
     rest = PCA[4:]

@@ -10,14 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lincode.experiments.experiment import SCALES, Run, Scale
-
-IDS = (
-    "pca", "missing-pixels", "sparsity", "digits-components", "times", "accuracy-sparsity",
-    "digits-input-size", "mnist-methods", "mnist-units", "mnist-noise",
-)  # fmt: skip
-NEEDS = {"pca": "bsds300", "missing-pixels": "bsds300", "sparsity": "bsds300"}
-"""What data an experiment is about, if not MNIST."""
+from lincode.cli.numbers import natural, positive
+from lincode.experiments.experiment import SCALES, Run, Scale, duration
+from lincode.experiments.registry import EXPERIMENTS, TYPICAL
 
 
 def add(subparsers: Any) -> None:
@@ -27,9 +22,11 @@ def add(subparsers: Any) -> None:
         help="run the paper's experiments",
         description="Run experiments of the paper. Each run is kept as it is done: stop at any"
         " moment, and the same command goes on.",
+        epilog="\n".join(f"{x.id:<18} {x.title}" for x in EXPERIMENTS.values()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     reproduce.add_argument(
-        "ids", nargs="+", metavar="ID", choices=[*IDS, "all"], help=f"all, or of: {', '.join(IDS)}"
+        "ids", nargs="+", metavar="ID", choices=[*EXPERIMENTS, "all"], help="all, or of those below"
     )
     reproduce.add_argument(
         "--scale", choices=SCALES, default="smoke",
@@ -65,33 +62,45 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 def run_reproduce(args: argparse.Namespace) -> int:
     """Do what is missing, then draw."""
     from lincode.experiments.records import Store
-    from lincode.experiments.registry import EXPERIMENTS
     from lincode.experiments.runner import Task, cores, perform, threads_for
 
-    ids = list(IDS) if "all" in args.ids else list(dict.fromkeys(args.ids))
-    embedded = {need: is_embedded(args, need) for need in {NEEDS.get(i, "mnist") for i in ids}}
+    if args.embedded and args.scale == "paper":
+        raise ValueError(
+            "--embedded goes with --scale smoke only: the data that come with scikit-learn are too"
+            " few for the paper's sizes."
+        )
+    chosen = list(EXPERIMENTS.values()) if "all" in args.ids else [
+        EXPERIMENTS[name] for name in dict.fromkeys(args.ids)
+    ]  # fmt: skip
+    embedded = {need: is_embedded(args, need) for need in sorted({x.needs for x in chosen})}
     wanted = dict.fromkeys(
-        run for i in ids
-        for run in EXPERIMENTS[i].runs(args.scale, args.seed, embedded[NEEDS.get(i, "mnist")])
-    )  # fmt: skip
+        run for x in chosen for run in x.runs(args.scale, args.seed, embedded[x.needs])
+    )
     store = Store(args.out)
-    missing = [run for run in wanted if not store.has(run)]
+    # First draws first: whenever it is stopped, as much as can be is there to look at.
+    missing = sorted((run for run in wanted if not store.has(run)), key=lambda run: run.seed)
     jobs = min(args.jobs or cores(), max(1, len(missing)))
     print(f"{len(wanted)} runs, {len(wanted) - len(missing)} of them done before; {jobs} at a time")
     tasks = [Task(run, args.out, args.data_dir, threads_for(jobs)) for run in missing]
-    with progress(missing, jobs) as told:
-        perform(tasks, jobs, told)
+    try:
+        with progress(missing, jobs) as told:
+            perform(tasks, jobs, told)
+    except KeyboardInterrupt:
+        done = sum(store.has(run) for run in wanted)
+        print(f"{done} of {len(wanted)} runs are done and kept; the same command goes on.")
+        raise
     return draw(args.out, args.scale)
 
 
 def is_embedded(args: argparse.Namespace, need: str) -> bool:
     """Whether to use embedded data: if asked to, or for a smoke run where the real are missing."""
-    from lincode.datasets import DataMissingError, find
+    from lincode.datasets import DataMissingError
+    from lincode.experiments.samples import check
 
     if args.embedded:
         return True
     try:
-        find(need, args.data_dir)
+        check(need, args.data_dir)
     except DataMissingError as error:
         if args.scale == "paper" or args.data_dir is not None:
             raise
@@ -116,7 +125,6 @@ def draw(out: Path, scale: Scale | None) -> int:
 @contextmanager
 def progress(runs: Sequence[Run], jobs: int) -> Iterator[Any]:
     """A live bar with the time left on a terminal; plain lines elsewhere."""
-    from lincode.experiments.registry import TYPICAL
     from lincode.experiments.runner import TimeLeft
 
     left = TimeLeft(runs, jobs, TYPICAL)
@@ -125,8 +133,10 @@ def progress(runs: Sequence[Run], jobs: int) -> Iterator[Any]:
 
     def told(run: Run, seconds: float) -> None:
         left.note(run, seconds)
-        rest = f"about {words(left.seconds())} left" if left.left else f"{words(since())} in all"
-        line = f"{run.label}: {words(seconds)}"
+        rest = (
+            f"about {duration(left.seconds())} left" if left.left else f"{duration(since())} in all"
+        )
+        line = f"{run.label}: {duration(seconds)}"
         if bar is None:
             print(f"[{len(left.seen)}/{len(runs)}] {line}; {rest}", flush=True)
         else:
@@ -161,26 +171,3 @@ def rich_bar(total: int) -> Any:
     )  # fmt: skip
     bar.add_task("reproducing", total=total, rest="")
     return bar
-
-
-def words(seconds: float | None) -> str:
-    """Seconds as people say them."""
-    if seconds is None:
-        return "an unknown time"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-def positive(text: str) -> int:
-    """An integer from 1."""
-    return natural(text, 1)
-
-
-def natural(text: str, least: int = 0) -> int:
-    """An integer from 0."""
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"must be an integer from {least}, got {text!r}")
-    return int(text)

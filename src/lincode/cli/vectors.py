@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from lincode import SCNN, MiniBatchSCNN
+from lincode.cli.numbers import natural
 from lincode.cli.progress import progress
 from lincode.model_file import load, save
 from lincode.vectors import Vectors, check_target, format_of, read_vectors, write_vectors
@@ -54,7 +55,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     option("--encoder-weight", type=float, metavar="WEIGHT", help="default: 1")
     option("--max-iter", type=int, metavar="N", help="most iterations; with --minibatch, passes")
     option("--tol", type=float, metavar="SHARE", help="change of the energy that ends training")
-    option("--seed", type=int, default=0, help="of the start (default: 0)")
+    option("--seed", type=natural, default=0, help="of the start (default: 0)")
     option("--minibatch", action="store_true", help="a batch at a time: for npy beyond memory")
     option("--batch-size", type=int, metavar="N", help="rows of a batch (implies --minibatch)")
     option("--dtype", choices=("float32", "float64"), help="to compute in (default: as in X)")

@@ -20,7 +20,6 @@ class Adam:
     def __init__(self, weights: Array, *, unit: float = 1.0) -> None:
         self.weights, self.unit = weights.copy(), unit
         self.mean, self.square, self.age = np.zeros_like(weights), np.zeros_like(weights), 0
-        self.tiny = np.finfo(weights.dtype).tiny
         self._change, self._step = np.empty_like(weights), np.empty_like(weights)
 
     def step(self, gradient: Array, rate: float) -> None:
@@ -35,9 +34,8 @@ class Adam:
         change -= self.square
         change *= 1 - DECAY_SQUARE
         self.square += change
-        # Entries that never had a gradient are 0/tiny = 0.
+        # Entries without a gradient, or one whose square is below what floats can hold, stay.
         np.sqrt(self.square, out=step)
-        step += self.tiny
-        np.divide(self.mean, step, out=step)
+        np.divide(self.mean, step, out=step, where=step > 0)
         step *= rate * np.sqrt(1 - DECAY_SQUARE**self.age) / (1 - DECAY**self.age)
         self.weights -= step

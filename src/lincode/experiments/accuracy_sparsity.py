@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lincode.experiments.digit_grid import grid_run
 from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
-from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS, paper_lams
+from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS
 
 SPARSE = 0.8
 """A sparsity area that counts as high; the paper's compromise is at about 0.8."""
@@ -22,40 +23,48 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         "paper": ([500, 500, 500], 100, 100, 3),
     }[scale]
     return [
-        Run("accuracy-sparsity", scale, seed + k, embedded, {
-            "network": network, "m": m, "side": 14, "n": n, "lams": paper_lams(network, n_lams),
-        })
+        grid_run(
+            "accuracy-sparsity", scale, seed + k, embedded, network=network, m=m, side=14, n=n,
+            n_lams=n_lams,
+        )
         for k in range(draws)
         for network in NETWORKS
     ]  # fmt: skip
 
 
-def points(records: Sequence[Record]) -> dict[str, tuple[Any, Any]]:
-    """By network: sparsity areas and test accuracies, each (draw, λ)."""
-    found: dict[str, list[tuple[list[float], list[float]]]] = {}
-    for record in records:
-        pair = (record["sparsity_area"], record["test_accuracy"])
-        found.setdefault(record["network"], []).append(pair)
+def clouds(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """The draws of each network."""
     return {
-        x: (np.array([a for a, _ in found[x]]), np.array([b for _, b in found[x]]))
+        x: own
         for x in NETWORKS
-        if x in found
+        if (own := [record for record in records if record["network"] == x])
     }
 
 
-def best(area: Any, accuracy: Any, least: float = 0.0) -> float:
-    """The highest accuracy at an area of at least this, the mean over draws; 0 if there is none."""
-    return float(np.where(area >= least, accuracy, 0).max(axis=1).mean())
+def best(draws: Sequence[Record], least: float = 0.0) -> float | None:
+    """Test accuracy at a sparsity area of at least this: the mean over the draws that have one.
+
+    λ is the one most accurate on validation digits; None if no λ of any draw is so sparse.
+    """
+    found = []
+    for record in draws:
+        area, val, test = (
+            np.array(record[name]) for name in ("sparsity_area", "val_accuracy", "test_accuracy")
+        )
+        if (area >= least).any():
+            found.append(test[np.argmax(np.where(area >= least, val, -1))])
+    return float(np.mean(found)) if found else None
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """What the paper says of Figure 8."""
-    found = points(records)
+    found = clouds(records)
     if set(found) != set(NETWORKS):
         return []
-    top = {x: best(*found[x]) for x in NETWORKS}
-    sparse = {x: best(*found[x], least=SPARSE) for x in NETWORKS}
+    top = {x: best(found[x]) or 0.0 for x in NETWORKS}
+    sparse = {x: best(found[x], SPARSE) for x in NETWORKS}
     tops = ", ".join(f"{x} {percent(top[x])}" for x in NETWORKS)
+    others = [accuracy for x in ("ASCNN", "SAANN") if (accuracy := sparse[x]) is not None]
     return [
         Claim(
             "The best accuracies are those of SCNN and Sparsenet.",
@@ -63,39 +72,45 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             min(top["SCNN"], top["Sparsenet"]) > max(top["ASCNN"], top["SAANN"]),
         ),
         Claim(
-            "Sparsenet reaches the highest accuracy, 0.88.", "0.88", tops,
+            "Sparsenet is the most accurate of all.", "Sparsenet, 88 %", tops,
             top["Sparsenet"] >= max(top.values()),
         ),
         Claim(
-            "SCNN is both accurate and sparse: more than 0.80 at a sparsity area of about 0.8.",
-            "> 80 %", f"{percent(sparse['SCNN'])} at areas from {SPARSE}",
-            sparse["SCNN"] > ACCURATE,
+            f"SCNN is both accurate and sparse: more than {percent(ACCURATE, 0)} at a sparsity area"
+            f" of about 0.8 (our measure: at least {SPARSE}).",
+            "> 80 %", f"SCNN {or_none(sparse['SCNN'])}",
+            None if sparse["SCNN"] is None else sparse["SCNN"] > ACCURATE,
         ),
         Claim(
-            "Where they are sparse, ASCNN and SAANN stay below 0.80.", "< 80 %",
-            ", ".join(f"{x} {percent(sparse[x])}" for x in ("ASCNN", "SAANN"))
-            + f" at areas from {SPARSE}",
-            max(sparse["ASCNN"], sparse["SAANN"]) < ACCURATE,
+            f"Where they are sparse (our measure: an area of at least {SPARSE}), ASCNN and SAANN"
+            f" stay below {percent(ACCURATE, 0)}.",
+            "< 80 %", ", ".join(f"{x} {or_none(sparse[x])}" for x in ("ASCNN", "SAANN")),
+            max(others) < ACCURATE if others else None,
         ),
     ]  # fmt: skip
 
 
+def or_none(accuracy: float | None) -> str:
+    """In words."""
+    return "never so sparse" if accuracy is None else percent(accuracy)
+
+
 def tables(records: Sequence[Record]) -> list[Table]:
-    """The highest accuracies at sparsity areas from a value on."""
+    """Accuracies at sparsity areas from a value on."""
     least = [0.0, 0.5, 0.7, 0.8, 0.9, 0.95]
-    rows = [[x, *(percent(best(*p, least=a)) for a in least)] for x, p in points(records).items()]
-    rows = [[cell if cell != "0.0 %" else "none" for cell in row] for row in rows]
-    title = "Highest test accuracy over λ at a sparsity area of at least …"
+    rows = [[x, *(or_none(best(own, a)) for a in least)] for x, own in clouds(records).items()]
+    title = "Test accuracy at a sparsity area of at least …, λ chosen on validation digits"
     return [Table("accuracy-sparsity", title, ["area", *(f"{a:g}" for a in least)], rows)]
 
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """A point for each λ and draw."""
     axes = figure.subplots()
-    for x, (area, accuracy) in points(records).items():
+    for x, draws in clouds(records).items():
         axes.scatter(
-            area, accuracy, s=14, alpha=0.6, color=COLOURS[x], marker=MARKERS[x], label=x,
-            linewidths=0,
+            [record["sparsity_area"] for record in draws],
+            [record["test_accuracy"] for record in draws],
+            s=14, alpha=0.6, color=COLOURS[x], marker=MARKERS[x], label=x, linewidths=0,
         )  # fmt: skip
     axes.axhline(ACCURATE, color="#999999", linewidth=0.8)
     axes.axvline(SPARSE, color="#999999", linewidth=0.8)
@@ -106,8 +121,12 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
 EXPERIMENT = Experiment(
     "accuracy-sparsity",
     "Figure 8: accuracy against sparsity area",
-    "500/500/500 digits of 14×14, 100 units, 100 equispaced λ; a point is one λ of one draw: the"
-    " accuracy of the SVM on test digits, and the area under the sparsity curve of their codes. As"
-    " in the paper nothing is chosen here but the SVM's C, on validation digits.",
+    "mnist",
+    "500/500/500 digits of 14×14, 100 units, 100 equispaced λ, three draws; a point is one λ of"
+    " one draw: the accuracy of the SVM on test digits, and the area under the sparsity curve of"
+    " their codes. For the table and the claims λ is the one most accurate on validation digits"
+    " among those of at least that area. Each network is trained until more would make the SVM"
+    " hardly better on validation digits: SCNN to a relative change of the energy of 1e-3, ASCNN"
+    " and SAANN for 50 passes, Sparsenet for 30.",
     runs, claims, tables, {"figure-8-accuracy-sparsity": draw},
 )  # fmt: skip

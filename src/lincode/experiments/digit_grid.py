@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from lincode.experiments.experiment import Record, Run, Table
+from lincode.experiments.experiment import (
+    Record,
+    Run,
+    Scale,
+    Table,
+    common,
+    mean_and_deviation,
+)
 from lincode.experiments.linear_codes import svm_errors
-from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS, build
+from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS, build, paper_lams
 from lincode.experiments.samples import Samples
 from lincode.metrics import sparsity, sparsity_area
 
@@ -27,12 +34,26 @@ REPEATS, ENOUGH = 5, 0.1
 """How often codes are made to time them, the median counts; once where it takes so many seconds."""
 
 
+def grid_run(
+    group: str, scale: Scale, seed: int, embedded: bool, *, network: str, m: int, side: int,
+    n: list[int], n_lams: int,
+) -> Run:  # fmt: skip
+    """A network over its λ."""
+    settings = {
+        "network": network, "m": m, "side": side, "n": n, "lams": paper_lams(network, n_lams),
+        "stop": STOP[network], "Cs": list(CS),
+    }  # fmt: skip
+    return Run(group, scale, seed, embedded, settings)
+
+
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     """For each λ: accuracy on validation and test digits, sparsity of test codes, seconds.
 
     On one thread and in seconds of that thread, so that times compare whatever else runs.
     """
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        # λ at the ends of the paper's ranges empty the codes: a result, not a mistake.
+        warnings.simplefilter("ignore")
         return _measure(run, samples)
 
 
@@ -44,14 +65,10 @@ def _measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         "fit_seconds": [], "encode_seconds": [],
     }  # fmt: skip
     for lam in settings["lams"]:
-        stop = STOP[settings["network"]]
-        network = build(settings["network"], settings["m"], lam, run.seed, **stop)
-        with warnings.catch_warnings():
-            # λ at the ends of the paper's ranges empty the codes: a result, not a mistake.
-            warnings.simplefilter("ignore")
-            fit_seconds = seconds_of(lambda n=network: n.fit(data.train))  # type: ignore[misc]
+        network = build(settings["network"], settings["m"], lam, run.seed, **settings["stop"])
+        fit_seconds = seconds_of(lambda n=network: n.fit(data.train))  # type: ignore[misc]
         train, val, test = (network.transform(X) for X in (data.train, data.val, data.test))
-        found = svm_errors((train, val, test), data, CS)
+        found = svm_errors((train, val, test), data, settings["Cs"])
         row = {
             "val_accuracy": 1 - found["val_error"],
             "test_accuracy": 1 - found["test_error"],
@@ -88,46 +105,46 @@ def chosen_accuracy(record: Record) -> float:
     return float(record["test_accuracy"][best])
 
 
-def over_seeds(
-    records: Sequence[Record], by: str, value: Callable[[Record], float] = chosen_accuracy
-) -> dict[str, dict[Any, tuple[float, float]]]:
-    """For each network and each value of a setting: mean and deviation over the seeds."""
+def over_seeds(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[float]]]:
+    """For each network and each value of a setting the accuracies of all draws."""
     found: dict[str, dict[Any, list[float]]] = {}
     for record in records:
-        group = found.setdefault(record["network"], {}).setdefault(record[by], [])
-        group.append(value(record))
-    return {
-        network: {x: (float(np.mean(v)), float(np.std(v))) for x, v in sorted(points.items())}
-        for network, points in found.items()
-    }
+        draws = found.setdefault(record["network"], {}).setdefault(record[by], [])
+        draws.append(chosen_accuracy(record))
+    return {x: dict(sorted(found[x].items())) for x in NETWORKS if x in found}
+
+
+def means(records: Sequence[Record], by: str) -> dict[str, dict[Any, float]]:
+    """The means over draws, at the points that all networks have."""
+    found = common(over_seeds(records, by), NETWORKS)
+    return {x: {at: float(np.mean(v)) for at, v in found[x].items()} for x in found}
 
 
 def table_of(records: Sequence[Record], by: str, name: str, title: str, what: str) -> Table:
-    """Accuracies by network and a setting."""
+    """Accuracies in per cent by network and a setting."""
     found = over_seeds(records, by)
-    values = sorted({x for points in found.values() for x in points})
+    at = sorted({x for points in found.values() for x in points})
     rows = [
-        [network, *(words(found[network].get(x)) for x in values)]
-        for network in NETWORKS
-        if network in found
+        [
+            network,
+            *(
+                mean_and_deviation(100 * np.array(points[x]), ".1f") if x in points else ""
+                for x in at
+            ),
+        ]
+        for network, points in found.items()
     ]
-    return Table(name, title, [what, *map(str, values)], rows)
-
-
-def words(point: tuple[float, float] | None) -> str:
-    """Mean ± deviation in per cent."""
-    return f"{100 * point[0]:.1f} ± {100 * point[1]:.1f}" if point else ""
+    return Table(name, title, [what, *map(str, at)], rows)
 
 
 def draw_accuracy(figure: Any, records: Sequence[Record], by: str, label: str) -> None:
     """Test accuracy against a setting, with the deviation over draws."""
     axes = figure.subplots()
-    found = over_seeds(records, by)
-    for network in NETWORKS:
-        points = found.get(network, {})
+    for network, points in over_seeds(records, by).items():
         axes.errorbar(
-            list(points), [v[0] for v in points.values()], [v[1] for v in points.values()],
-            label=network, color=COLOURS[network], marker=MARKERS[network], capsize=3,
+            list(points), [np.mean(v) for v in points.values()],
+            [np.std(v) for v in points.values()], label=network, color=COLOURS[network],
+            marker=MARKERS[network], capsize=3,
         )  # fmt: skip
     axes.set(xlabel=label, ylabel="test accuracy")
     axes.legend()

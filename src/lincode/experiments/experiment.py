@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 Scale = Literal["smoke", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "paper")
+METHOD = 1
+"""Part of every run's key: raise it when code changes what runs measure, so that none is mixed."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Run:
     @property
     def key(self) -> str:
         """For machines: the same for the same work, whatever the order of its settings."""
-        parts = [self.group, self.scale, self.seed, self.embedded, dict(self.settings)]
+        parts = [METHOD, self.group, self.scale, self.seed, self.embedded, dict(self.settings)]
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -66,7 +70,8 @@ class Claim:
     sentence: str
     paper: str
     ours: str
-    holds: bool
+    holds: bool | None
+    """None where it cannot be judged"""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,13 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    data: str = ""
+    """What it is of: filled in by the report, shown wherever the table is"""
+
+    @property
+    def caption(self) -> str:
+        """Title and data."""
+        return f"{self.title}. Data: {self.data}." if self.data else f"{self.title}."
 
 
 class Draw(Protocol):
@@ -92,8 +104,9 @@ class Experiment:
     id: str
     title: str
     """Where in the paper, and what it shows"""
+    needs: Literal["mnist", "bsds300"]
     about: str
-    """A paragraph: what is done, and the choices the paper leaves open"""
+    """A paragraph: what is done at the paper's scale, and the choices the paper leaves open"""
     runs: Callable[[Scale, int, bool], list[Run]]
     """(scale, seed, embedded): all runs of a full reproduction"""
     claims: Callable[[Sequence[Record]], list[Claim]]
@@ -109,6 +122,26 @@ def common(
     sets = [set(found.get(name, {})) for name in names]
     shared = sorted(set.intersection(*sets))
     return {name: {x: found[name][x] for x in shared} for name in names} if shared else {}
+
+
+def mean_and_deviation(values: Any, form: str) -> str:
+    """The mean, and where there are several values their deviation, as text."""
+    mean = format(float(np.mean(values)), form)
+    return mean if np.size(values) < 2 else f"{mean} ± {float(np.std(values)):{form}}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def points(share: float) -> str:
+    """0.123 as "12.3 points": of a difference of percentages."""
+    return f"{100 * share:.1f} points"
 
 
 def percent(share: float, digits: int = 1) -> str:

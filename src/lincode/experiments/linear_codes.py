@@ -1,4 +1,4 @@
-"""Digits coded by one matrix product and a threshold, then classified: what two tables share."""
+"""Features of digits, thresholded or not, and the SVM on them: what tables and figures share."""
 
 from __future__ import annotations
 

@@ -14,6 +14,11 @@ from lincode.experiments.samples import Samples
 from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
 
 LEVELS = [0.1, 0.2, 0.3, 0.4, 0.5]
+OWN = "SCNN, threshold chosen"
+LINES: dict[str, list[float] | None] = {
+    **dict.fromkeys(NETWORKS), OWN: [0.0, 0.1, 0.2, 0.4, 0.7, 1.0],
+}  # fmt: skip
+"""The paper's four networks; and SCNN with a threshold of its own, in units of λ."""
 COMPARABLE = 1.1
 """Errors at most this many times another's count as comparable with it. Our measure."""
 
@@ -25,49 +30,66 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     ]
     return [
         Run("missing-pixels", scale, seed, embedded, {
-            "network": network, "m": m, "n": n, "levels": LEVELS,
-            "lams": paper_lams(network, n_lams),
+            "network": network, "m": m, "n": n, "levels": LEVELS, "thresholds": thresholds,
+            "lams": paper_lams(network.partition(",")[0], n_lams),
         })
-        for network in NETWORKS
+        for network, thresholds in LINES.items()
     ]  # fmt: skip
 
 
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     """For each λ and share of missing pixels the errors; sparsity curves where the λ was chosen."""
+    with warnings.catch_warnings():
+        # λ at the ends of the paper's ranges empty the codes: a result, not a mistake.
+        warnings.simplefilter("ignore")
+        return _measure(run, samples)
+
+
+def _measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     settings = run.settings
     data = samples.patches(tuple(settings["n"]), run.seed)
-    holes = {level: (with_holes(data.val, level, run.seed), with_holes(data.test, level, run.seed))
-             for level in settings["levels"]}  # fmt: skip
+    holes = {
+        level: tuple(
+            with_holes(X, level, [run.seed, k]) for k, X in enumerate((data.val, data.test))
+        )
+        for level in settings["levels"]
+    }
     val_rms: list[list[float]] = []
     best: dict[float, tuple[float, dict[str, Any]]] = {}
     for lam in settings["lams"]:
-        network = build(settings["network"], settings["m"], lam, run.seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            network.fit(data.train)
+        network = build(settings["network"].partition(",")[0], settings["m"], lam, run.seed)
+        network.fit(data.train)
         row = []
         for level, (val, test) in holes.items():
-            error = rms_error(data.val, network.inverse_transform(network.transform(val)))
-            row.append(float(f"{error:.6g}"))
-            if error < best.get(level, (np.inf, {}))[0]:
-                best[level] = error, chosen(network, lam, data.test, test)
+            errors = []
+            for share in settings["thresholds"] or [None]:
+                if share is not None:
+                    network.set_params(threshold=share * lam)
+                error = rms_error(data.val, network.inverse_transform(network.transform(val)))
+                errors.append(error)
+                if error < best.get(level, (np.inf, {}))[0]:
+                    best[level] = error, chosen(network, lam, share, data.test, test)
+            row.append(float(f"{min(errors):.6g}"))
         val_rms.append(row)
     return {"val_rms": val_rms, "chosen": [best[level][1] for level in settings["levels"]]}
 
 
-def with_holes(X: Any, level: float, seed: int) -> Any:
+def with_holes(X: Any, level: float, seed: Sequence[int]) -> Any:
     """X with a share of the pixels of each patch set to zero."""
-    rng = np.random.default_rng([seed, round(100 * level)])
+    rng = np.random.default_rng([*seed, round(100 * level)])
     n_holes = round(level * X.shape[1])
     missing = rng.random(X.shape).argsort(axis=1) < n_holes
     return np.where(missing, 0, X)
 
 
-def chosen(network: Any, lam: float, whole: Any, corrupted: Any) -> dict[str, Any]:
+def chosen(
+    network: Any, lam: float, share: float | None, whole: Any, corrupted: Any
+) -> dict[str, Any]:
     """The test error at a λ, and how sparse the codes are."""
     codes = network.transform(corrupted)
     return {
         "lam": lam,
+        "threshold": share,
         "test_rms": rms_error(whole, network.inverse_transform(codes)),
         "sparsity_curve": [round(float(s), 4) for s in sparsity_curve(codes, THRESHOLDS)],
     }
@@ -81,7 +103,7 @@ def errors(records: Sequence[Record]) -> dict[str, dict[float, tuple[float, floa
             found.setdefault(record["network"], {}).setdefault(level, []).append(best["test_rms"])
     return {
         x: {level: (float(np.mean(v)), float(np.std(v))) for level, v in found[x].items()}
-        for x in NETWORKS
+        for x in LINES
         if x in found
     }
 
@@ -89,7 +111,7 @@ def errors(records: Sequence[Record]) -> dict[str, dict[float, tuple[float, floa
 def claims(records: Sequence[Record]) -> list[Claim]:
     """What the paper says of Figure 3."""
     found = errors(records)
-    if set(found) != set(NETWORKS):
+    if not set(NETWORKS) <= set(found):
         return []
     rms = {x: np.array([v[0] for v in found[x].values()]) for x in NETWORKS}
     ratio = {x: rms["SCNN"] / rms[x] for x in NETWORKS}
@@ -102,8 +124,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             bool((ratio["ASCNN"] < 1).all() and (ratio["SAANN"] < 1).all()),
         ),
         Claim(
-            "SCNN's reconstruction is comparable with Sparsenet's (our measure: at most 1.1 times"
-            " its error).",
+            "SCNN's reconstruction is comparable with Sparsenet's (our measure: at most"
+            f" {COMPARABLE} times its error).",
             "comparable", f"SCNN's error is {words['Sparsenet']} of Sparsenet's",
             bool((ratio["Sparsenet"] <= COMPARABLE).all()),
         ),
@@ -116,11 +138,18 @@ def tables(records: Sequence[Record]) -> list[Table]:
     columns = ["missing", *(f"{100 * level:.0f} %" for level in LEVELS)]
     rows = [[x, *(f"{v[0]:.4f}" for v in found[x].values())] for x in found]
     rows += [
-        [f"λ of {r['network']}", *(f"{best['lam']:.3g}" for best in r["chosen"])]
-        for r in sorted(records, key=lambda r: list(NETWORKS).index(r["network"]))
+        [f"λ of {r['network']}", *(chosen_words(best, r["lams"]) for best in r["chosen"])]
+        for r in sorted(records, key=lambda r: list(LINES).index(r["network"]))
     ]
     title = "RMS error of test patches with missing pixels, λ chosen on validation patches"
     return [Table("missing-pixels", title, columns, rows)]
+
+
+def chosen_words(best: Mapping[str, Any], lams: Sequence[float]) -> str:
+    """The λ (and share of it as the threshold) that was chosen, and whether the grid ends there."""
+    share = best["threshold"]
+    words = f"{best['lam']:.3g}" + ("" if share is None else f", threshold {share:g} λ")
+    return words + (" (edge)" if best["lam"] in (lams[0], lams[-1]) else "")
 
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
@@ -129,7 +158,8 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
     for x, points in errors(records).items():
         axes.errorbar(
             [100 * level for level in points], [v[0] for v in points.values()],
-            [v[1] for v in points.values()], label=x, color=COLOURS[x], marker=MARKERS[x],
+            [v[1] for v in points.values()], label=x, color=COLOURS[x.partition(",")[0]],
+            marker=MARKERS[x.partition(",")[0]], linestyle=":" if x == OWN else "-",
             capsize=3,
         )  # fmt: skip
     axes.set(xlabel="missing pixels (%)", ylabel="RMS error of the reconstruction", ylim=(0, None))
@@ -139,9 +169,11 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
 EXPERIMENT = Experiment(
     "missing-pixels",
     "Figure 3: reconstruction of patches with missing pixels",
-    "Trained on 2000 whole patches of 8×8; λ (40 values) chosen by the error on 2000 validation"
-    " patches with the same share of pixels set to zero; reported on 2000 patches of images no"
-    " network has seen. 100 units (the paper gives no number). Codes by the encoder, Sparsenet's by"
-    " its optimisation.",
+    "bsds300",
+    "Trained on 2000 whole patches of 8×8, pixels of [0, 1] less the patch's mean; λ (40 values)"
+    " chosen by the error on 2000 validation patches with the same share of pixels set to zero;"
+    " reported on 2000 patches of images no network has seen, with other pixels missing. 100"
+    " units (the paper gives no number). Codes by the encoder, Sparsenet's by its optimisation."
+    " The fifth line is SCNN with a threshold chosen apart from λ; no claim rests on it.",
     runs, claims, tables, {"figure-3-missing-pixels": draw},
 )  # fmt: skip

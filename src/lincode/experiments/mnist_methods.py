@@ -10,7 +10,16 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lincode.experiments import mnist_units
-from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
+from lincode.experiments.experiment import (
+    Claim,
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    percent,
+    points,
+)
 from lincode.experiments.linear_codes import classify, svm_errors
 from lincode.experiments.samples import Samples, Split
 
@@ -29,6 +38,9 @@ CITED = (
 )
 """The paper's Table 1: numbers of other publications."""
 PAPER_SCNN = 0.02
+BEST = "lincode: SCNN, signs split"
+CLOSE = 0.002
+"""A difference of error that counts as very close. Our measure."""
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
@@ -36,7 +48,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     small = scale == "smoke"
     n = [600, 300, 300] if small else [50_000, 10_000, 10_000]
     m = 20 if small else 1600
-    Cs = [1.0] if small else [1.0, 10.0]
+    Cs = [1.0] if small else [1.0, 3.0, 10.0]
     grids: dict[str, list[dict[str, Any]]] = {
         "raw pixels": [{}],
         "PCA": [{"m": 10}] if small else [{"m": 50}, {"m": 200}],
@@ -50,7 +62,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     others = [
         Run("mnist-methods", scale, seed, embedded, {
             "method": method, **setting, "n": n, "Cs": Cs,
-            **({"zeros": [0.7, 0.8, 0.9]} if method.startswith("random") else {}),
+            **({"zeros": [0.6, 0.82, 0.92]} if method.startswith("random") else {}),
         })
         for method, settings in grids.items()
         for setting in settings
@@ -146,7 +158,7 @@ def best(records: Sequence[Record]) -> dict[str, tuple[Record, Mapping[str, Any]
         if record.run.group == "mnist-units":
             made = {
                 "SCNN": record["plain"],
-                "lincode at its best: SCNN, signs split": record["split"],
+                BEST: record["split"],
             }
         else:
             made = {record["method"]: record.result}
@@ -162,26 +174,32 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     if "SCNN" not in found:
         return []
     scnn = found["SCNN"][1]["test_error"]
-    ours = percent(scnn, 2)
+    ours = mnist_units.with_deviation(scnn)
+    by_units = mnist_units.best_by_units(
+        [record for record in records if record.run.group == "mnist-units"], "plain"
+    )
     made = [
-        Claim("The best error of SCNN is 2.0 %.", "2.0 %", ours, scnn <= PAPER_SCNN),
+        Claim("The best error of SCNN is (at most) 2.0 %.", "2.0 %", ours, scnn <= PAPER_SCNN),
         Claim(
             "SCNN errs less than local kernel smoothing, VQ coding, Laplacian eigenmaps (cited).",
             "3.48, 3.98, 2.73 %", ours, scnn < 0.0273,
         ),
         Claim(
-            "SCNN is very close to a deep belief network (cited; our measure: 0.2 points).",
-            "1.90 %", ours, scnn <= 0.0190 + 0.002,
+            f"SCNN is very close to a deep belief network (cited; our measure: {points(CLOSE)}).",
+            "1.90 %", ours, scnn <= 0.0190 + CLOSE,
         ),
     ]  # fmt: skip
     if "raw pixels" in found:
-        error = found["raw pixels"][1]["test_error"]
+        raw_error = found["raw pixels"][1]["test_error"]
+        errors = [record["plain"]["test_error"] for record in by_units.values()]
         made.append(
             Claim(
-                "SCNN is better than a linear classifier on raw pixels.", "12 % (cited)",
-                f"{ours} against {percent(error, 2)}", scnn < error,
+                "SCNN is better than a linear classifier on raw pixels at every number of units.",
+                "12 % (cited)",
+                f"{', '.join(percent(e, 2) for e in errors)} against {percent(raw_error, 2)}",
+                max(errors) < raw_error,
             )
-        )  # fmt: skip
+        )
     return made
 
 
@@ -190,12 +208,14 @@ def tables(records: Sequence[Record]) -> list[Table]:
     rows = [[name, "cited by the paper", percent(error, 2), "", ""] for name, error in CITED]
     rows.append(["SCNN + linear SVM", "the paper", percent(PAPER_SCNN), "1600", ""])
     for method, (record, result) in sorted(best(records).items(), key=by_error):
-        m = str(record.run.settings.get("m", 784))
+        m = record.run.settings.get("m", 784)
+        features = str(2 * m if method == BEST else m)
         rows.append([
-            method, "run here", percent(result["test_error"], 2), m, f"{record.seconds:.0f}"
+            method, "run here", percent(result["test_error"], 2), features,
+            percent(result["val_error"], 2),
         ])  # fmt: skip
-    title = "Test error on MNIST; rows run here choose their settings on validation digits"
-    columns = ["method", "source", "error", "features", "seconds of the run"]
+    title = "Test error by method; rows run here choose their settings by the validation error"
+    columns = ["method", "source", "test error", "features", "validation error"]
     return [Table("mnist-methods", title, columns, rows)]
 
 
@@ -207,7 +227,10 @@ def by_error(item: tuple[str, tuple[Record, Mapping[str, Any]]]) -> float:
 EXPERIMENT = Experiment(
     "mnist-methods",
     "Table 1: error on MNIST by method",
-    "The paper's rows are numbers of other publications. Beside them, methods that run here on the"
-    " same 50,000/10,000/10,000 digits, each followed by the same one-vs-one linear SVM.",
+    "mnist",
+    "The paper's rows are numbers of other publications. Beside them, methods that run here on"
+    " the same 50,000/10,000/10,000 digits, each with a small grid of settings of its own,"
+    " followed by a one-vs-one linear SVM on features of one scale. SCNN and SCNN with signs"
+    " split are the runs of Table 2: far more settings were tried there than for any other row.",
     runs, claims, tables,
 )  # fmt: skip

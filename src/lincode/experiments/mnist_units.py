@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from lincode import MiniBatchSCNN
 from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
 from lincode.experiments.linear_codes import KINDS, classify
@@ -16,9 +18,10 @@ PAPER = {400: 0.027, 800: 0.024, 1200: 0.021, 1600: 0.020}
 """The paper's Table 2."""
 
 
-SHARES = (0.5, 0.75, 0.35, 1.0, 0.6, 0.25, 0.4, 0.85, 1.3, 0.15)
+SHARES = (0.5, 0.75, 0.35, 1.0, 0.6, 0.25, 0.4, 0.85, 1.3, 0.2)
 """λ at 400 units, the likeliest first; for m units times m/400: what weighs on a code is λ p/m."""
-ZEROS = {"plain": [0.82, 0.88, 0.92], "split": [0.6, 0.7, 0.8]}
+ZEROS = {"plain": [0.82, 0.88, 0.92], "split": [0.45, 0.6, 0.75]}
+TRAINER = "MiniBatchSCNN"
 CS = {"plain": [1.0, 3.0], "split": [1.0]}
 
 
@@ -32,7 +35,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         lams = {m: [round(share * m / 400, 3) for share in SHARES] for m in PAPER}
     return [
         Run("mnist-units", scale, seed, embedded, {
-            "m": m, "lam": lam, "n": n, "zeros": zeros, "Cs": CS,
+            "m": m, "lam": lam, "n": n, "zeros": zeros, "Cs": CS, "trainer": TRAINER,
         })
         for k in range(max(map(len, lams.values())))
         for m in lams
@@ -70,57 +73,59 @@ def best_by_units(records: Sequence[Record], kind: str) -> dict[int, Record]:
     return dict(sorted(found.items()))
 
 
-def units_of(records: Sequence[Record]) -> list[Record]:
-    """The records of this experiment among others."""
-    return [record for record in records if record.run.group == "mnist-units"]
-
-
 def claims(records: Sequence[Record]) -> list[Claim]:
     """The paper's numbers."""
-    made = []
-    for m, record in best_by_units(records, "plain").items():
-        if m in PAPER:
-            error = record["plain"]["test_error"]
-            made.append(
-                Claim(
-                    f"With {m} units the error is {percent(PAPER[m])}.",
-                    percent(PAPER[m]),
-                    percent(error, 2),
-                    error <= PAPER[m],
-                )
-            )
-    return made
+    return [
+        Claim(
+            f"With {m} units the error is (at most) {percent(PAPER[m])}.",
+            percent(PAPER[m]), with_deviation(record["plain"]["test_error"]),
+            record["plain"]["test_error"] <= PAPER[m],
+        )
+        for m, record in best_by_units(records, "plain").items()
+        if m in PAPER
+    ]  # fmt: skip
+
+
+def with_deviation(error: float, n: int = 10_000) -> str:
+    """An error rate, and its standard error on so many test digits."""
+    return f"{percent(error, 2)} (± {100 * np.sqrt(error * (1 - error) / n):.2f})"
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """The paper's row, ours, and how it was chosen."""
     best = {kind: best_by_units(records, kind) for kind in KINDS}
     sizes = list(best["plain"])
-    rows = [["paper: SCNN + linear SVM", *(percent(PAPER[m]) if m in PAPER else "" for m in sizes)]]
+    rows = [
+        ["paper: SCNN + linear SVM", *(percent(PAPER[m]) if m in PAPER else "–" for m in sizes)]
+    ]
     names = {"plain": "SCNN + linear SVM", "split": "SCNN, signs split + linear SVM"}
     for kind in KINDS:
         chosen = [best[kind][m] for m in sizes]
         rows.append([names[kind], *(percent(r[kind]["test_error"], 2) for r in chosen)])
-        rows.append(["validation error", *(percent(r[kind]["val_error"], 2) for r in chosen)])
+        rows.append(
+            [f"{kind} codes: validation error", *(percent(r[kind]["val_error"], 2) for r in chosen)]
+        )
         rows.append([
-            "λ, zeros, C",
+            f"{kind} codes: λ, zeros, C",
             *(f"{r['lam']:g}, {percent(r[kind]['zeros'], 0)}, {r[kind]['C']:g}" for r in chosen),
         ])  # fmt: skip
     seconds = {m: [r["fit_seconds"] for r in records if r["m"] == m] for m in sizes}
     rows.append(["λ tried", *(str(len(seconds[m])) for m in sizes)])
     rows.append(["seconds to train, mean", *(f"{sum(s) / len(s):.0f}" for s in seconds.values())])
-    title = "Test error on MNIST by number of units; λ, threshold and C chosen on validation digits"
+    title = "Test error by number of units; λ, threshold and C chosen on validation digits"
     return [Table("mnist-units", title, ["units", *map(str, sizes)], rows)]
 
 
 EXPERIMENT = Experiment(
     "mnist-units",
     "Table 2: error on all of MNIST",
-    "50,000 digits to learn from, 10,000 to choose λ, the encoder's threshold and the SVM's C by,"
-    " 10,000 to report. λ grows with the number of units, because what weighs on a code is λ p/m;"
-    " the threshold is a choice of its own (the share of training outputs it makes zero), because"
-    " the encoder is fitted to codes already shrunk. Each unit is brought to one root mean square"
-    " for the SVM. Trained by MiniBatchSCNN, which ends within 1 % of SCNN’s energy in a third of"
-    " its time.",
+    "mnist",
+    "50,000 digits to learn from, 10,000 to choose λ, the encoder's threshold and the SVM's C"
+    " by, 10,000 to report. λ (10 values) is not of the paper's range, [0.02, 0.2], but larger,"
+    " which is better on validation digits, and grows with the number of units, because what"
+    " weighs on a code is λ p/m; the threshold is a choice of its own (the share of training"
+    " outputs it makes zero), because the encoder is fitted to codes already shrunk. Each unit"
+    " is brought to one root mean square for the SVM. Trained by MiniBatchSCNN, which ends"
+    " within 1 % of SCNN’s energy in a third of its time. With signs split, C is 1.",
     runs, claims, tables,
 )  # fmt: skip

@@ -8,23 +8,38 @@ from typing import Any
 
 import numpy as np
 
-from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, common
+from lincode.experiments.experiment import (
+    Claim,
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    common,
+    mean_and_deviation,
+    percent,
+)
 from lincode.experiments.networks import COLOURS, MARKERS, build
 from lincode.experiments.samples import Samples
 from lincode.metrics import rms_error
 
+LIKE = 0.01
 METHODS = ("SCNN", "ASCNN", "SAANN", "PCA")
+STOP: dict[str, dict[str, float]] = {"SCNN": {"tol": 1e-6, "max_iter": 1000}}
+"""Where training ends, if not by the library's defaults."""
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each network at each number of units, 20 times: other patches and other weights each."""
     n, sizes, repeats = {"smoke": (300, [5, 10], 1), "paper": (2000, [10, 30, 50], 20)}[scale]
     return [
-        Run("pca", scale, seed + k, embedded, {"method": method, "m": m, "n": n})
+        Run("pca", scale, seed + k, embedded, {
+            "method": method, "m": m, "n": n, "stop": STOP.get(method, {}),
+        })
         for k in range(repeats)
         for m in sizes
         for method in METHODS
-    ]
+    ]  # fmt: skip
 
 
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
@@ -36,25 +51,19 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
 
         network = PCA(m)
     else:
-        network = build(run.settings["method"], m, 0.0, run.seed)
-        if run.settings["method"] == "SCNN":
-            network.set_params(tol=1e-6, max_iter=1000)
+        network = build(run.settings["method"], m, 0.0, run.seed, **run.settings["stop"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         codes = network.fit_transform(X)
     return {"rms": rms_error(X, network.inverse_transform(codes))}
 
 
-def curves(records: Sequence[Record]) -> dict[str, dict[int, tuple[float, float]]]:
-    """Mean and deviation over the repetitions, by method and number of units."""
+def curves(records: Sequence[Record]) -> dict[str, dict[int, list[float]]]:
+    """RMS errors of the repetitions, by method and number of units."""
     found: dict[str, dict[int, list[float]]] = {}
     for record in records:
         found.setdefault(record["method"], {}).setdefault(record["m"], []).append(record["rms"])
-    return {
-        method: {m: (float(np.mean(v)), float(np.std(v))) for m, v in sorted(found[method].items())}
-        for method in METHODS
-        if method in found
-    }
+    return {x: dict(sorted(found[x].items())) for x in METHODS if x in found}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -63,15 +72,16 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     if not found:
         return []
     sizes = list(found["PCA"])
-    mean = {method: {m: found[method][m][0] for m in sizes} for method in METHODS}
+    mean = {x: {m: float(np.mean(found[x][m])) for m in sizes} for x in METHODS}
     excess = {x: [mean[x][m] / mean["PCA"][m] - 1 for m in sizes] for x in METHODS}
     fall = {x: mean[x][sizes[0]] - mean[x][sizes[-1]] for x in METHODS}
-    deviation = max(found[x][m][1] for x in METHODS for m in sizes)
+    deviation = max(float(np.std(found[x][m])) for x in METHODS for m in sizes)
+    repeated = min(len(found[x][m]) for x in METHODS for m in sizes) > 1
     above = {x: ", ".join(f"{100 * e:.2g}" for e in excess[x]) + " %" for x in METHODS}
     return [
         Claim(
-            "SCNN reconstructs like PCA (our measure: at most 1 % above it at each size).",
-            "curves coincide", f"{above['SCNN']} above PCA", max(excess["SCNN"]) <= 0.01,
+            f"SCNN reconstructs like PCA (our measure: at most {percent(LIKE, 0)} above it).",
+            "curves coincide", f"{above['SCNN']} above PCA", max(excess["SCNN"]) <= LIKE,
         ),
         Claim(
             "SCNN and ASCNN approximate PCA better than SAANN does.",
@@ -89,7 +99,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         ),
         Claim(
             "The deviation over the repetitions is below 0.02 for all methods.",
-            "< 0.02", f"at most {deviation:.4f}", deviation < 0.02,
+            "< 0.02", f"at most {deviation:.4f}",
+            deviation < 0.02 if repeated else None,
         ),
     ]  # fmt: skip
 
@@ -99,10 +110,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
     found = curves(records)
     sizes = sorted({m for points in found.values() for m in points})
     rows = [
-        [x, *("{:.5f} ± {:.5f}".format(*found[x][m]) if m in found[x] else "" for m in sizes)]
+        [x, *(mean_and_deviation(found[x][m], ".5f") if m in found[x] else "" for m in sizes)]
         for x in found
     ]
-    title = "RMS error of the reconstruction at λ = 0, mean ± deviation over the repetitions"
+    title = "RMS error of the reconstruction at λ = 0, mean and deviation over the repetitions"
     return [Table("pca", title, ["units", *map(str, sizes)], rows)]
 
 
@@ -111,7 +122,8 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
     axes = figure.subplots()
     for method, points in curves(records).items():
         axes.errorbar(
-            list(points), [v[0] for v in points.values()], [v[1] for v in points.values()],
+            list(points), [np.mean(v) for v in points.values()],
+            [np.std(v) for v in points.values()],
             label=method, color=COLOURS[method], marker=MARKERS[method], capsize=3,
             linestyle="--" if method == "PCA" else "-",
         )  # fmt: skip
@@ -122,8 +134,10 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
 EXPERIMENT = Experiment(
     "pca",
     "Figure 2: λ = 0 compared with PCA",
-    "2000 patches of 8×8, each of mean 0; each network at 10, 30 and 50 units, 20 times with other"
-    " patches and weights. The error is that of the training patches, as in the paper. SCNN is"
-    " trained to a relative change of the energy of 1e-6.",
+    "bsds300",
+    "2000 patches of 8×8, each of mean 0; each network at 10, 30 and 50 units, 20 times with"
+    " other patches and weights. The error is that of the training patches, as in the paper."
+    " SCNN is trained to a relative change of the energy of 1e-6 (at most 1000 iterations),"
+    " ASCNN and SAANN for the library's default of 150 and 300 passes.",
     runs, claims, tables, {"figure-2-pca": draw},
 )  # fmt: skip

@@ -18,15 +18,15 @@ LIBRARIES = ("lincode", "numpy", "scipy", "scikit-learn", "numba")
 
 
 class Store:
-    """The records under a folder."""
+    """The records under a folder, those of each scale by themselves."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "records"
+        self.folder = folder
 
     def path(self, run: Run) -> Path:
         """Where the record of a run is. People read the name; programs read the content."""
         slug = re.sub(r"[^a-z0-9.]+", "-", run.label.removeprefix(run.group).lower()).strip("-")
-        return self.folder / run.scale / run.group / f"{slug}-{run.key}.json"
+        return self.folder / run.scale / "records" / run.group / f"{slug}-{run.key}.json"
 
     def has(self, run: Run) -> bool:
         """Whether the run is done."""
@@ -52,7 +52,7 @@ class Store:
 
     def read(self) -> list[Record]:
         """All records, sorted by their files' names."""
-        return [read_record(path) for path in sorted(self.folder.glob("*/*/*.json"))]
+        return [read_record(path) for path in sorted(self.folder.glob("*/records/*/*.json"))]
 
 
 def read_record(path: Path) -> Record:

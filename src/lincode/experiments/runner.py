@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,13 +77,27 @@ def _in_turn(
     waiting = iter(tasks)
     at_work: dict[Future[float], Task] = {}
     while True:
-        while len(at_work) < jobs and (task := next(waiting, None)) is not None:
-            at_work[pool.submit(do, task)] = task
+        with interrupts_blocked():  # processes start here, and inherit that
+            while len(at_work) < jobs and (task := next(waiting, None)) is not None:
+                at_work[pool.submit(do, task)] = task
         if not at_work:
             return
         done, _ = wait(at_work, return_when=FIRST_COMPLETED)
         for future in done:
             yield at_work.pop(future), future.result()
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal; what to do about it is the parent's matter."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def do(task: Task) -> float:
@@ -136,10 +152,8 @@ class TimeLeft:
         self.left.remove(run)
         self.seen.append((run, seconds))
 
-    def seconds(self) -> float | None:
-        """None as long as nothing is done."""
-        if not self.seen:
-            return None
+    def seconds(self) -> float:
+        """Of the rest, once something is done."""
         return sum(self._guess(run) for run in self.left) / min(self.jobs, max(1, len(self.left)))
 
     def _guess(self, run: Run) -> float:

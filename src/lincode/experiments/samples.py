@@ -85,8 +85,9 @@ class Samples:
         def load(n: int, split: str) -> Floats:
             if self.embedded:
                 return datasets.load_photo_patches(n, split=split, random_state=seed)
+            verified(split, self.data_dir)
             return datasets.load_bsds_patches(
-                n, split=split, data_dir=self.data_dir, random_state=seed, verify=True
+                n, split=split, data_dir=self.data_dir, random_state=seed
             )
 
         X = load(n_train + n_val, "train")
@@ -110,7 +111,11 @@ class Samples:
 def datasets_name(kind: str, embedded: bool) -> str:
     """What a table or figure calls the data."""
     if kind == "digits":
-        return "embedded: scikit-learn's 8×8 digits, not MNIST" if embedded else "MNIST"
+        return (
+            "embedded: scikit-learn's digits (8×8 in place of 28×28), not MNIST"
+            if embedded
+            else "MNIST"
+        )
     return "embedded: two photographs of scikit-learn, not BSDS300" if embedded else "BSDS300"
 
 
@@ -124,6 +129,21 @@ def fit_to(total: int, n: tuple[int, int, int]) -> tuple[int, int, int]:
 def mnist(split: str, side: int, data_dir: Path | None) -> tuple[Any, Any]:
     """Loaded and checked once a process."""
     return datasets.load_mnist(split, size=side, data_dir=data_dir)
+
+
+@lru_cache(maxsize=4)
+def verified(split: str, data_dir: Path | None) -> None:
+    """BSDS300 is whole: checked once a process."""
+    datasets.load_bsds_patches(1, split=split, data_dir=data_dir, verify=True)
+
+
+def check(need: str, data_dir: Path | None) -> None:
+    """Whether the data of an experiment are there and whole; an error says what is wrong."""
+    for split in ("train", "test"):
+        if need == "mnist":
+            datasets.load_mnist(split, data_dir=data_dir)
+        else:
+            verified(split, data_dir)
 
 
 def small_digits(side: int) -> tuple[Any, Any]:

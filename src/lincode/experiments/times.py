@@ -35,6 +35,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     if not learning:
         return []
     others = [x for x in NETWORKS if x != "SCNN"]
+    slower = min(
+        validation["Sparsenet"][m][0] / max(validation[x][m][0] for x in ("SCNN", "ASCNN", "SAANN"))
+        for m in validation["SCNN"]
+    )
     return [
         Claim(
             "SCNN learns faster than the other methods at every number of units.",
@@ -43,11 +47,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         ),
         Claim(
             "Sparsenet takes an order of magnitude longer than the others to code new digits.",
-            "10 times", f"times SCNN's: {ratios(validation, ['Sparsenet'])}",
-            all(
-                validation["Sparsenet"][m][0] >= 10 * max(validation[x][m][0] for x in NETWORKS
-                if x != "Sparsenet") for m in validation["SCNN"]
-            ),
+            "10 times", f"at least {slower:.3g} times the slowest of the others", slower >= 10,
         ),
         Claim(
             "SCNN codes new digits faster than the other methods at every number of units.",
@@ -72,10 +72,11 @@ def ratios(found: Times, others: Sequence[str]) -> str:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Both figures' numbers."""
+    n, n_val, _ = records[0]["n"]
     return [
-        table("times-learning", "Seconds to learn from 500 digits", times(records, LEARNING), 1),
+        table("times-learning", f"Seconds to learn from {n} digits", times(records, LEARNING), 1),
         table(
-            "times-validation", "Milliseconds to code 500 validation digits",
+            "times-validation", f"Milliseconds to code {n_val} validation digits",
             times(records, VALIDATION), 1000,
         ),
     ]  # fmt: skip
@@ -85,11 +86,13 @@ def table(name: str, title: str, found: Times, unit: float) -> Table:
     """Mean ± deviation over λ."""
     sizes = sorted({m for points in found.values() for m in points})
     rows = [
-        [x, *(f"{unit * found[x][m][0]:.3g} ± {unit * found[x][m][1]:.2g}" if m in found[x] else ""
+        [x, *(f"{unit * found[x][m][0]:.2f} ± {unit * found[x][m][1]:.2f}" if m in found[x] else ""
               for m in sizes)]
         for x in found
     ]  # fmt: skip
-    return Table(name, f"{title}, mean ± deviation over λ", ["units", *map(str, sizes)], rows)
+    return Table(
+        name, f"{title}, mean ± deviation over λ and draws", ["units", *map(str, sizes)], rows
+    )
 
 
 def bars(figure: Any, found: Times, unit: float, label: str) -> None:
@@ -108,22 +111,24 @@ def bars(figure: Any, found: Times, unit: float, label: str) -> None:
 
 def draw_learning(figure: Any, records: Sequence[Record]) -> None:
     """Figure 6."""
-    bars(figure, times(records, LEARNING), 1, "seconds to learn")
+    bars(figure, times(records, LEARNING), 1, "CPU seconds to learn")
 
 
 def draw_validation(figure: Any, records: Sequence[Record]) -> None:
     """Figure 7: Sparsenet is off the scale, as in the paper."""
     found = {x: v for x, v in times(records, VALIDATION).items() if x != "Sparsenet"}
-    bars(figure, found, 1000, "milliseconds to code 500 digits")
+    bars(figure, found, 1000, f"milliseconds to code {records[0]['n'][1]} digits")
 
 
 EXPERIMENT = Experiment(
     "times",
     "Figures 6 and 7: times to learn and to code",
-    "CPU seconds of the runs of Figure 5, one thread each: mean and deviation over λ. Coding is the"
-    " median of five. Each network is trained until more would make the SVM hardly better on"
-    " validation digits: SCNN to a relative change of the energy of 1e-3, ASCNN and SAANN for 50"
-    " passes, Sparsenet for 30.",
+    "mnist",
+    "CPU seconds of the runs of Figure 5, on one thread: mean and deviation over λ and draws."
+    " Coding is the median of five times, or once where that takes 0.1 s. Figure 7 leaves"
+    " Sparsenet out, as the paper does. Each network is trained until more would make the SVM"
+    " hardly better on validation digits: SCNN to a relative change of the energy of 1e-3, ASCNN"
+    " and SAANN for 50 passes, Sparsenet for 30.",
     runs, claims, tables,
     {"figure-6-times-learning": draw_learning, "figure-7-times-validation": draw_validation},
 )  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lincode.experiments.experiment import SCALES, Claim, Experiment, Record, Run, Scale, Table
@@ -24,13 +25,8 @@ class Chapter:
     """In a full reproduction"""
     claims: Sequence[Claim]
     tables: Sequence[Table]
-    figures: Sequence[Path]
-    """SVG files, with PNG files beside them"""
-
-    @property
-    def data(self) -> str:
-        """What it ran on, as the records have it."""
-        return "; ".join(sorted({record.data["name"] for record in self.records}))
+    data: str
+    """What it ran on, and the scale if it is not the paper's"""
 
     @property
     def seconds(self) -> float:
@@ -39,7 +35,7 @@ class Chapter:
 
 
 def write_report(out: Path, scale: Scale | None = None) -> Path:
-    """Draw all there is under ``out``; the page's path.
+    """Draw all there is of one scale, beside its records; the page's path.
 
     Parameters
     ----------
@@ -49,45 +45,61 @@ def write_report(out: Path, scale: Scale | None = None) -> Path:
         None means paper if there are such records.
     """
     records = Store(out).read()
-    if not records:
-        raise ValueError(
-            f"{out} has no records to draw from: run `lincode reproduce all --out {out}` first, or"
-            " give the folder that has them with --out."
-        )
     there = {record.run.scale for record in records}
+    if not records or scale not in {None, *there}:
+        what = f" of {scale} scale" if records else ""
+        raise ValueError(
+            f"{out} has no records{what} to draw from: run `lincode reproduce all --out {out}`"
+            f"{f' --scale {scale}' if scale else ''} first, or give the folder that has them."
+        )
     shown = scale if scale is not None else max(there, key=SCALES.index)
+    folder = out / shown
+    own = [record for record in records if record.run.scale == shown]
     chapters = [
-        chapter for x in EXPERIMENTS.values() if (chapter := chapter_of(x, records, shown, out))
+        chapter for x in EXPERIMENTS.values() if (chapter := chapter_of(x, own, shown)) is not None
     ]
-    for chapter in chapters:
-        for table in chapter.tables:
-            caption = f"{table.title}. Data: {chapter.data}."
-            write_whole(out / "tables" / f"{table.name}.md", markdown(table, caption))
-            write_whole(out / "tables" / f"{table.name}.csv", csv(table, caption))
-    claims = claims_table((c.experiment.title, c.claims) for c in chapters)
-    caption = f"{claims.title}. Data: {'; '.join(dict.fromkeys(c.data for c in chapters))}."
-    write_whole(out / "tables" / "claims.md", markdown(claims, caption))
-    write_whole(out / "tables" / "claims.csv", csv(claims, caption))
-    write_whole(out / "index.html", page(chapters, shown))
-    return out / "index.html"
+    pictures = {c.experiment.id: draw_figures(c.experiment, c.records) for c in chapters}
+    for drawn in pictures.values():
+        for name, content in drawn.items():
+            write_whole(folder / "figures" / name, content)
+    for table in [*(t for c in chapters for t in c.tables), claims_table(chapters)]:
+        write_whole(folder / "tables" / f"{table.name}.md", markdown(table))
+        write_whole(folder / "tables" / f"{table.name}.csv", csv(table))
+    write_whole(folder / "index.html", page(chapters, pictures, shown))
+    return folder / "index.html"
 
 
-def chapter_of(
-    experiment: Experiment, records: Sequence[Record], scale: Scale, out: Path
-) -> Chapter | None:
-    """The chapter of an experiment; None if it has no records at this scale."""
-    seeds = [record.run.seed for record in records if record.run.scale == scale]
-    first = min(seeds, default=0)
-    plans = {embedded: experiment.runs(scale, first, embedded) for embedded in (False, True)}
-    groups = {run.group for run in plans[False]}
-    own = [r for r in records if r.run.scale == scale and r.run.group in groups]
-    # Where there are records of both kinds, the real data count.
-    own = [r for r in own if not r.run.embedded] or own
-    if not own:
-        return None
-    plan: list[Run] = plans[own[0].run.embedded]
-    drawn = draw_figures(experiment, own, out / "figures")
-    return Chapter(
-        experiment, own, len(set(plan) | {r.run for r in own}), experiment.claims(own),
-        experiment.tables(own), drawn,
-    )  # fmt: skip
+def chapter_of(experiment: Experiment, records: Sequence[Record], scale: Scale) -> Chapter | None:
+    """The chapter of an experiment; None if none of its runs has a record.
+
+    Only records of runs that are planned count, for the lowest seed there is; where there are some
+    of embedded and some of real data, the real.
+    """
+    groups = {run.group for run in experiment.runs(scale, 0, False)}
+    seeds = sorted({record.run.seed for record in records if record.run.group in groups})
+    for embedded in (False, True):
+        for seed in seeds:
+            plan = list(dict.fromkeys(experiment.runs(scale, seed, embedded)))
+            own = [record for record in records if record.run in set(plan)]
+            if own:
+                return chapter(experiment, own, plan)
+    return None
+
+
+def chapter(experiment: Experiment, own: Sequence[Record], plan: Sequence[Run]) -> Chapter:
+    """Claims are judged once each point has a record, if not of every λ and draw."""
+    claims = experiment.claims(own)
+    done = {point(record.run) for record in own}
+    if any(run.scale == "smoke" or point(run) not in done for run in plan):
+        claims = [replace(claim, holds=None) for claim in claims]
+    labels = "; ".join(sorted({record.data["name"] for record in own}))
+    if plan[0].scale != "paper":
+        labels += f"; {plan[0].scale} scale"
+    tables = [replace(table, data=labels) for table in experiment.tables(own)]
+    return Chapter(experiment, own, len(plan), claims, tables, labels)
+
+
+def point(run: Run) -> str:
+    """What a run is of, but for λ and the draw."""
+    settings = {name: value for name, value in run.settings.items() if name != "lam"}
+    return json.dumps([run.group, settings], sort_keys=True)

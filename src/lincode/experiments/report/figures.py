@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
-from lincode.experiments.experiment import Experiment, Record
-from lincode.experiments.records import write_whole
+from lincode.experiments.experiment import Draw, Experiment, Record
 
 STYLE: Any = {
     "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
@@ -17,32 +15,35 @@ STYLE: Any = {
 }  # fmt: skip
 
 
-def draw_figures(experiment: Experiment, records: Sequence[Record], folder: Path) -> list[Path]:
-    """Draw each figure; the SVG files."""
+def draw_figures(experiment: Experiment, records: Sequence[Record]) -> dict[str, bytes]:
+    """Each figure as SVG and as PNG: the names of their files and what is in them."""
     if not experiment.figures:
-        return []
+        return {}
     try:
         import matplotlib
-        from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
             "Figures need matplotlib: install it with `pip install 'lincode[experiments]'`."
         ) from error
-    made = []
-    for name, draw in experiment.figures.items():
-        with matplotlib.rc_context(STYLE):
-            wide = experiment.id == "sparsity"
-            figure = Figure(
-                figsize=(11 if wide else 6.4, 3.6 if wide else 4.2), layout="constrained"
-            )
-            draw(figure, records)
-            figure.suptitle(f"{experiment.title}\n{caption(records)}", fontsize=10)
-            for suffix, extra in {".png": {"Software": None}, ".svg": {"Date": None}}.items():
+    made = {}
+    with matplotlib.rc_context(STYLE):
+        for name, draw in experiment.figures.items():
+            figure = titled(experiment, draw, records)
+            for form, extra in {"png": {"Software": None}, "svg": {"Date": None}}.items():
                 buffer = BytesIO()
-                figure.savefig(buffer, format=suffix[1:], dpi=140, metadata=extra)
-                write_whole(folder / f"{name}{suffix}", buffer.getvalue())
-        made.append(folder / f"{name}.svg")
+                figure.savefig(buffer, format=form, dpi=140, metadata=extra)
+                made[f"{name}.{form}"] = buffer.getvalue()
     return made
+
+
+def titled(experiment: Experiment, draw: Draw, records: Sequence[Record]) -> Any:
+    """A figure with what it shows, and of which data, written above it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    draw(figure, records)
+    figure.suptitle(f"{experiment.title}\n{caption(records)}", fontsize=10)
+    return figure
 
 
 def caption(records: Sequence[Record]) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lincode.experiments.experiment import Claim, Table
+from lincode.experiments.experiment import Claim, Table, duration
 from lincode.experiments.report.tables import verdict
 
 if TYPE_CHECKING:
@@ -44,11 +43,12 @@ th, td { text-align:left; vertical-align:top; padding:.4rem .7rem .4rem 0;
   font-size:.85rem; font-weight:600; }
 .holds { color:var(--yes); background:var(--yes-tint); }
 .fails { color:var(--no); background:var(--no-tint); }
+.open { color:var(--soft); background:var(--tint); }
 .warning { background:var(--no-tint); color:var(--no); border-radius:.6rem; padding:.6rem 1rem; }
 figure { margin:1.2rem 0; }
 figure img { width:100%; height:auto; max-width:46rem; background:#fff; border-radius:.4rem;
   border:1px solid var(--line); }
-pre { background:var(--tint); border-radius:.4rem; padding:.6rem .9rem; overflow-x:auto; }
+pre { background:var(--tint); border-radius:.4rem; padding:.6rem .9rem; white-space:pre-wrap; }
 nav ol { columns:18rem; padding-left:1.2rem; }
 details { margin:.8rem 0; } summary { cursor:pointer; color:var(--soft); }
 @media (max-width:40rem) {
@@ -59,9 +59,13 @@ details { margin:.8rem 0; } summary { cursor:pointer; color:var(--soft); }
 """
 
 
-def page(chapters: Sequence[Chapter], scale: str) -> str:
+Pictures = Mapping[str, Mapping[str, bytes]]
+"""By experiment the files of its figures."""
+
+
+def page(chapters: Sequence[Chapter], pictures: Pictures, scale: str) -> str:
     """The whole page."""
-    body = "\n".join(section(chapter, scale) for chapter in chapters)
+    body = "\n".join(section(c, pictures[c.experiment.id], scale) for c in chapters)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -84,6 +88,7 @@ def page(chapters: Sequence[Chapter], scale: str) -> str:
 def head(chapters: Sequence[Chapter], scale: str) -> str:
     """What it is, the score, and where to find what."""
     claims = [claim for chapter in chapters for claim in chapter.claims]
+    judged = [claim for claim in claims if claim.holds is not None]
     records = {record.run.key: record for chapter in chapters for record in chapter.records}
     seconds = sum(record.seconds for record in records.values())
     links = "\n".join(
@@ -91,12 +96,13 @@ def head(chapters: Sequence[Chapter], scale: str) -> str:
     )
     return f"""<header>
 <h1>A linear approach for sparse coding, reproduced</h1>
-<p class="lead">Every experiment of Section 4 of Montalto, Tessitore and Prevete (Neurocomputing
+<p class="lead">The experiments of Section 4 of Montalto, Tessitore and Prevete (Neurocomputing
 149, 2015), run with lincode: what the paper says, what came out here, and whether it holds.
 All choices were made on validation data.</p>
-{embedded_warning(chapters)}
+{warnings_of(chapters, scale)}
 <ul class="score">
-<li><b>{sum(claim.holds for claim in claims)} of {len(claims)}</b> claims hold here</li>
+<li><b>{sum(claim.holds is True for claim in judged)} of {len(judged)}</b> claims that can be judged
+hold here</li>
 <li><b>{len(records)}</b> runs, {escape(scale)} scale</li>
 <li><b>{duration(seconds)}</b> of computing in all</li>
 </ul>
@@ -106,22 +112,30 @@ All choices were made on validation data.</p>
 </header>"""
 
 
-def embedded_warning(chapters: Sequence[Chapter]) -> str:
-    """If data stand in for the paper's, nobody may overlook it."""
+def warnings_of(chapters: Sequence[Chapter], scale: str) -> str:
+    """What nobody may overlook: small runs, and data that stand in for the paper's."""
+    made = []
+    if scale != "paper":
+        made.append(
+            f"This is the {escape(scale)} scale: a few small runs to see that all works. No claim"
+            " of the paper is judged by them; the texts below tell the sizes of the paper’s scale."
+        )
     names = sorted({c.data for c in chapters if any(r.run.embedded for r in c.records)})
-    if not names:
-        return ""
-    return f'<p class="warning">Not on the paper’s data: {escape("; ".join(names))}.</p>'
+    if names:
+        made.append(f"Not on the paper’s data: {escape('; '.join(names))}.")
+    return "\n".join(f'<p class="warning">{text}</p>' for text in made)
 
 
-def section(chapter: Chapter, scale: str) -> str:
+def section(chapter: Chapter, pictures: Mapping[str, bytes], scale: str) -> str:
     """One experiment."""
     x = chapter.experiment
     done = len(chapter.records)
     part = (
-        "" if done >= chapter.n_runs else f" <b>Only {done} of {chapter.n_runs} runs are done.</b>"
+        "" if done == chapter.n_runs else f" <b>Only {done} of {chapter.n_runs} runs are done.</b>"
     )
-    figures = "\n".join(picture(path) for path in chapter.figures)
+    figures = "\n".join(
+        picture(name, content) for name, content in pictures.items() if name.endswith(".svg")
+    )
     tables = "\n".join(numbers(table) for table in chapter.tables)
     return f"""<section id="{x.id}">
 <h2>{escape(x.title)}</h2>
@@ -130,8 +144,17 @@ def section(chapter: Chapter, scale: str) -> str:
 {claims_table(chapter.claims)}
 {figures}
 {tables}
-<pre>lincode reproduce {x.id} --scale {scale}</pre>
+<pre>{escape(command(chapter, scale))}</pre>
 </section>"""
+
+
+def command(chapter: Chapter, scale: str) -> str:
+    """What makes these runs."""
+    runs = [record.run for record in chapter.records]
+    words = ["lincode reproduce", chapter.experiment.id, "--scale", scale]
+    words += ["--embedded"] if runs[0].embedded else ["--data-dir DATA"]
+    seed = min(run.seed for run in runs)
+    return " ".join(words + ([f"--seed {seed}"] if seed else []))
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
@@ -154,14 +177,15 @@ def claims_table(claims: Sequence[Claim]) -> str:
 
 def pill(claim: Claim) -> str:
     """The verdict in colour."""
-    return f'<span class="verdict {"holds" if claim.holds else "fails"}">{verdict(claim)}</span>'
+    colour = {True: "holds", False: "fails", None: "open"}[claim.holds]
+    return f'<span class="verdict {colour}">{verdict(claim)}</span>'
 
 
-def picture(file: Path) -> str:
+def picture(name: str, content: bytes) -> str:
     """An SVG inside the page, so that the page can travel alone."""
-    data = b64encode(file.read_bytes()).decode()
-    name = escape(file.stem.replace("-", " "))
-    return f'<figure><img alt="{name}" src="data:image/svg+xml;base64,{data}"></figure>'
+    data = b64encode(content).decode()
+    words = escape(name.removesuffix(".svg").replace("-", " "))
+    return f'<figure><img alt="{words}" src="data:image/svg+xml;base64,{data}"></figure>'
 
 
 def numbers(table: Table) -> str:
@@ -170,17 +194,8 @@ def numbers(table: Table) -> str:
     rows = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
-    return f"""<div class="scroll"><table class="numbers"><caption>{escape(table.title)}</caption>
+    return f"""<div class="scroll"><table class="numbers"><caption>{escape(table.caption)}</caption>
 <thead><tr>{header}</tr></thead>
 <tbody>
 {rows}
 </tbody></table></div>"""
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
