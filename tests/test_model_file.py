@@ -394,3 +394,26 @@ def test_loading_needs_no_more_than_it_says() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("number", [float("inf"), 10**400])
+@pytest.mark.parametrize("where", ["format", "n_iter_", "energy_"])
+def test_numbers_beyond_all_bounds_are_refused(
+    good: bytes, tmp_path: Path, where: str, number: float
+) -> None:
+    def change(header: Any, tensors: Any) -> None:
+        if where == "format":
+            header["format"] = number
+        else:
+            header["values"][where] = number
+
+    path = rewritten(good, tmp_path / "model", change)
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="device or a pipe"):
+        load(tmp_path / "pipe")

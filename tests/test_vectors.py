@@ -332,3 +332,32 @@ def test_the_archive_is_sound(tmp_path: Path) -> None:
     write_vectors(tmp_path / "X.npz", blocks(X), 11, sparse=True)
     with zipfile.ZipFile(tmp_path / "X.npz") as archive:
         assert archive.testzip() is None
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_columns_that_are_numbered_are_names_not_a_sample(first: int, tmp_path: Path) -> None:
+    path = tmp_path / "X.csv"
+    names = [str(k + first) for k in range(3)]
+    path.write_text(",".join(names) + "\n1.5,2.5,3.5\n4,5,6\n")
+    vectors = read_vectors(path)
+    assert vectors.names == names
+    assert vectors.X.shape == (2, 3)
+
+
+def test_numbers_that_count_nothing_are_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "X.csv"
+    path.write_text("0,2,1\n0,1,3\n")
+    assert read_vectors(path).X.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [(",a,b", "column 1 has no name; if it counts the rows"), ("a,b,a", "two columns named 'a'")],
+)
+def test_names_that_name_nothing_or_two_things_are_refused(
+    header: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "X.csv"
+    path.write_text(f"{header}\n1,2,3\n")
+    with pytest.raises(ValueError, match=message):
+        read_vectors(path)

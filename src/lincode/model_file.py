@@ -210,6 +210,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]
         raise FileNotFoundError(f"there is no file {name}.")
     if Path(path).is_dir():
         raise IsADirectoryError(f"{name} is a folder, and must be a model file.")
+    if not Path(path).is_file():
+        raise ModelFileError(f"{name} is a device or a pipe, and must be a model file.")
     try:
         with safe_open(name, framework="np") as file:
             header, checksum = _header(name, file.metadata())
@@ -220,8 +222,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]
             text = file.metadata()["lincode"]
     except SafetensorError as error:
         raise ModelFileError(
-            f"{name} is no model file of lincode, or is damaged or cut short ({error}); save the"
-            " network again."
+            f"{name} is no model file of lincode, or is damaged or cut short ({error}): give a file"
+            " that lincode.save or `lincode fit` wrote, or save the network again."
         ) from error
     if _checksum(text, tensors) != checksum:
         raise ModelFileError(
@@ -237,7 +239,7 @@ def _header(name: str, metadata: Any) -> tuple[dict[str, Any], Any]:
     try:
         header = json.loads(metadata["lincode"])
         version, kind = int(header["format"]), str(header["class"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{name} is damaged: its header cannot be read ({error}).") from error
     if version > FORMAT:
         raise ModelFileError(
@@ -271,7 +273,9 @@ def _built(name: str, header: dict[str, Any], tensors: dict[str, Any]) -> Any:
             values["feature_names_in_"] = _names(names, values["n_features_in_"])
     except ModelFileError as error:
         raise ModelFileError(f"{name} {error}") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError
+    ) as error:  # fmt: skip
         raise ModelFileError(f"{name} is damaged: {error}") from error
     vars(model).update(restored(tensors | values))
     return model

@@ -181,7 +181,7 @@ def test_as_a_program(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((50, 4)))
     fit = module("fit", "X.npy", "-m", "5", "--max-iter", "1", "-o", "model", folder=tmp_path)
     assert fit.returncode == 0
-    assert fit.stdout.startswith("model: 5 units of 4 features")
+    assert fit.stdout.startswith("model: 50 vectors; 5 units of 4 features")
     assert "lincode: warning: SCNN: max_iter was reached" in fit.stderr
     assert ".py:" not in fit.stderr
     bad = module("info", "X.npy", folder=tmp_path)

@@ -71,7 +71,7 @@ def test_fit_says_how_it_goes_and_what_came_out(
 ) -> None:
     assert run(FIT.removesuffix(" -q")) == 0
     out, err = capsys.readouterr()
-    assert "model: 8 units of 6 features, alpha 0.2" in out
+    assert "model: 80 vectors; 8 units of 6 features, alpha 0.2" in out
     assert "iteration 1/200" in err
     assert run(FIT) == 0
     assert capsys.readouterr() == ("", "")

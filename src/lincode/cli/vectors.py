@@ -114,7 +114,7 @@ def fit(args: argparse.Namespace) -> int:
         model.feature_names_in_ = np.array(vectors.names, dtype=object)
     save(model, args.output)
     if not args.quiet:
-        print(f"{args.output}: {_summary(model)}")
+        print(f"{args.output}: {X.shape[0]} vectors; {_summary(model)}")
     return 0
 
 

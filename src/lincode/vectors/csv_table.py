@@ -27,7 +27,9 @@ def _read(name: str) -> tuple[Any, list[str] | None]:
         raise ValueError(f"{name} is empty.")
     if len(first) == 1 and any(mark in first[0] for mark in ";\t"):
         raise ValueError(f"{name} must have commas between its cells, got {first[0][:40]!r}.")
-    header = not any(_is_number(cell) for cell in first)
+    header = _is_header(first)
+    if header:
+        _check_names(name, first)
     with _opened(name) as file:
         if header:
             next(row for row in csv.reader(file) if row)
@@ -44,6 +46,26 @@ def _read(name: str) -> tuple[Any, list[str] | None]:
     if X.shape[1] != len(first) or not np.isfinite(X).all():
         raise ValueError(f"{name}: {_first_fault(name, header)}")
     return X, first if header else None
+
+
+def _is_header(row: list[str]) -> bool:
+    """Whether a row is names: no numbers at all, or those of columns, as pandas counts them."""
+    if not any(_is_number(cell) for cell in row):
+        return True
+    counted = [str(k) for k in range(len(row) + 1)]
+    return len(row) > 1 and row in (counted[:-1], counted[1:])
+
+
+def _check_names(name: str, names: list[str]) -> None:
+    for column, cell in enumerate(names, start=1):
+        if not cell.strip():
+            raise ValueError(
+                f"{name}: column {column} has no name; if it counts the rows, write the file"
+                " without it (in pandas, index=False)."
+            )
+    twice = next((cell for k, cell in enumerate(names) if cell in names[:k]), None)
+    if twice is not None:
+        raise ValueError(f"{name} has two columns named {twice!r}; give each a name of its own.")
 
 
 def _opened(name: str) -> Any:
