@@ -37,3 +37,18 @@ def test_files_named_are_there(page: str) -> None:
     named = re.findall(r"[`(]([\w./-]+\.(?:md|py))[`)]", (ROOT / page).read_text())
     for name in named:
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("table", ["mnist-units", "mnist-noise"])
+def test_the_readme_shows_the_results_that_are_there(table: str) -> None:
+    path = ROOT / "results" / "paper" / "tables" / f"{table}.md"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not made yet")
+    readme = (ROOT / "README.md").read_text()
+    for line in path.read_text().splitlines()[2:]:
+        assert line in readme, line
+
+
+def test_pictures_named_are_there() -> None:
+    for name in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / name).exists(), name

@@ -74,6 +74,11 @@ def invent(
     return len(chosen)
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda file: None)  # hundreds of records
+
+
 class Reader(HTMLParser):
     """Sees to it that tags are closed, and collects what a test asks for."""
 

@@ -95,29 +95,33 @@ def table(name: str, title: str, found: Times, unit: float) -> Table:
     )
 
 
-def bars(figure: Any, found: Times, unit: float, label: str) -> None:
+def bars(figure: Any, found: Times, unit: float, title: str, label: str) -> None:
     """A bar for each network at each number of units."""
     axes = figure.subplots()
+    sizes = sorted({m for points in found.values() for m in points})
     for k, (x, points) in enumerate(found.items()):
-        at = np.arange(len(points)) + 0.8 * (k - (len(found) - 1) / 2) / len(found)
+        at = np.array([sizes.index(m) for m in points]) + 0.8 * (k - (len(found) - 1) / 2) / len(
+            found
+        )
         axes.bar(
             at, [unit * v[0] for v in points.values()], 0.8 / len(found),
             yerr=[unit * v[1] for v in points.values()], label=x, color=COLOURS[x], capsize=2,
         )  # fmt: skip
-        axes.set_xticks(range(len(points)), [str(m) for m in points])
-    axes.set(xlabel="units", ylabel=label)
+    axes.set_xticks(range(len(sizes)), [str(m) for m in sizes])
+    axes.set(xlabel="units", ylabel=label, title=title)
     axes.legend()
 
 
 def draw_learning(figure: Any, records: Sequence[Record]) -> None:
     """Figure 6."""
-    bars(figure, times(records, LEARNING), 1, "CPU seconds to learn")
+    bars(figure, times(records, LEARNING), 1, "Figure 6: learning", "CPU seconds to learn")
 
 
 def draw_validation(figure: Any, records: Sequence[Record]) -> None:
     """Figure 7: Sparsenet is off the scale, as in the paper."""
     found = {x: v for x, v in times(records, VALIDATION).items() if x != "Sparsenet"}
-    bars(figure, found, 1000, f"milliseconds to code {records[0]['n'][1]} digits")
+    label = f"CPU milliseconds to code {records[0]['n'][1]} digits"
+    bars(figure, found, 1000, "Figure 7: coding (Sparsenet left out)", label)
 
 
 EXPERIMENT = Experiment(

@@ -37,8 +37,7 @@ table { border-collapse:collapse; width:100%; font-size:.92rem; }
 caption { text-align:left; padding:0 0 .4rem; }
 th, td { text-align:left; vertical-align:top; padding:.4rem .7rem .4rem 0;
   border-bottom:1px solid var(--line); }
-.numbers td:not(:first-child), .numbers th:not(:first-child) { text-align:right;
-  font-variant-numeric:tabular-nums; white-space:nowrap; }
+.numbers .right { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap; }
 .verdict { display:inline-block; white-space:nowrap; border-radius:1rem; padding:.05rem .6rem;
   font-size:.85rem; font-weight:600; }
 .holds { color:var(--yes); background:var(--yes-tint); }
@@ -190,12 +189,21 @@ def picture(name: str, content: bytes) -> str:
 
 def numbers(table: Table) -> str:
     """A table of numbers."""
-    header = "".join(f"<th>{escape(cell)}</th>" for cell in table.columns)
+    header = "".join(
+        f"<th{side(column[-1] if column else '')}>{escape(name)}</th>"
+        for name, *column in zip(table.columns, *table.rows, strict=True)
+    )
     rows = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        "<tr>" + "".join(f"<td{side(cell)}>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
     )
     return f"""<div class="scroll"><table class="numbers"><caption>{escape(table.caption)}</caption>
 <thead><tr>{header}</tr></thead>
 <tbody>
 {rows}
 </tbody></table></div>"""
+
+
+def side(cell: str) -> str:
+    """Numbers stand to the right."""
+    return ' class="right"' if cell[:1].isdigit() or cell in ("", "–") else ""
