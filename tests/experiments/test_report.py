@@ -126,7 +126,8 @@ def test_a_full_report_has_every_figure_table_and_claim(tmp_path: Path) -> None:
     assert f"{n} runs, paper scale" in " ".join(page.text.split())
     assert "Only " not in page.text
     for x in EXPERIMENTS.values():
-        records = [r for r in Store(tmp_path).read() if r.run in set(x.runs("paper", 0, False))]
+        plan = set(x.runs("paper", 0, False))
+        records = [r for r in Store(tmp_path).read() if r.run in plan]
         assert x.claims(records), x.id
         for claim in x.claims(records):
             assert claim.sentence in page.text
@@ -197,7 +198,8 @@ def test_embedded_data_are_named_in_every_table_and_figure(tmp_path: Path) -> No
         assert "embedded: other data" in table.read_text()
     records = Store(tmp_path).read()
     for x in EXPERIMENTS.values():
-        own = [r for r in records if r.run in set(x.runs("smoke", 0, True))]
+        plan = set(x.runs("smoke", 0, True))
+        own = [r for r in records if r.run in plan]
         for draw in x.figures.values():
             title = titled(x, draw, own).get_suptitle()
             assert title.endswith("data: embedded: other data (smoke scale)")

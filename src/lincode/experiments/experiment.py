@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -35,7 +36,7 @@ class Run:
         short = [str(v) for v in self.settings.values() if not isinstance(v, list | tuple | dict)]
         return " ".join([self.group, *short, f"seed {self.seed}"])
 
-    @property
+    @cached_property
     def key(self) -> str:
         """For machines: the same for the same work, whatever the order of its settings."""
         parts = [METHOD, self.group, self.scale, self.seed, self.embedded, dict(self.settings)]

@@ -80,7 +80,8 @@ def chapter_of(experiment: Experiment, records: Sequence[Record], scale: Scale) 
     for embedded in (False, True):
         for seed in seeds:
             plan = list(dict.fromkeys(experiment.runs(scale, seed, embedded)))
-            own = [record for record in records if record.run in set(plan)]
+            planned = set(plan)
+            own = [record for record in records if record.run in planned]
             if own:
                 return chapter(experiment, own, plan)
     return None
