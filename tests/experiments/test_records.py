@@ -65,6 +65,15 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path, content: str) -> N
         Store(tmp_path).read()
 
 
+def test_a_record_of_another_format_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write(a_record())
+    (path,) = tmp_path.glob("*/records/*/*.json")
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(ValueError, match="its format is 2, not 1"):
+        store.read()
+
+
 def test_truncation_is_noticed_wherever_it_is(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(a_record())
