@@ -99,8 +99,10 @@ def test_lambda_is_chosen_on_validation_digits_the_sparser_of_equals() -> None:
 
 @pytest.mark.parametrize("network", networks.NETWORKS)
 def test_a_grid_of_lambdas_is_measured_column_by_column(network: str) -> None:
-    settings = {"network": network, "m": 6, "side": 28, "n": [60, 40, 40], "lams": [0.05, 0.2]}
-    found = digit_grid.measure(Run("x", "smoke", 0, True, settings), Samples(embedded=True))
+    run = digit_grid.grid_run(
+        "x", "smoke", 0, True, network=network, m=6, side=28, n=[60, 40, 40], n_lams=2
+    )
+    found = digit_grid.measure(run, Samples(embedded=True))
     assert all(len(column) == 2 for column in found.values())
     assert all(0 < a <= 1 for a in found["test_accuracy"])
     assert all(s > 0 for s in found["fit_seconds"] + found["encode_seconds"])
