@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lincode.experiments.digit_grid import grid_run
+from lincode.experiments.drawing import COLOURS, MARKERS
 from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
-from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS
+from lincode.experiments.networks import NETWORKS
 
 SPARSE = 0.8
 """A sparsity area that counts as high; the paper's compromise is at about 0.8."""

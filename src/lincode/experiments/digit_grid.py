@@ -19,7 +19,7 @@ from lincode.experiments.experiment import (
     mean_and_deviation,
 )
 from lincode.experiments.linear_codes import svm_errors
-from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS, build, paper_lams
+from lincode.experiments.networks import NETWORKS, build, paper_lams
 from lincode.experiments.samples import Samples
 from lincode.metrics import sparsity, sparsity_area
 
@@ -135,16 +135,3 @@ def table_of(records: Sequence[Record], by: str, name: str, title: str, what: st
         for network, points in found.items()
     ]
     return Table(name, title, [what, *map(str, at)], rows)
-
-
-def draw_accuracy(figure: Any, records: Sequence[Record], by: str, label: str) -> None:
-    """Test accuracy against a setting, with the deviation over draws."""
-    axes = figure.subplots()
-    for network, points in over_seeds(records, by).items():
-        axes.errorbar(
-            list(points), [np.mean(v) for v in points.values()],
-            [np.std(v) for v in points.values()], label=network, color=COLOURS[network],
-            marker=MARKERS[network], capsize=3,
-        )  # fmt: skip
-    axes.set(xlabel=label, ylabel="test accuracy")
-    axes.legend()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lincode.experiments.digit_grid import draw_accuracy, grid_run, means, table_of
+from lincode.experiments.digit_grid import grid_run, means, over_seeds, table_of
+from lincode.experiments.drawing import draw_lines
 from lincode.experiments.experiment import (
     Claim,
     Experiment,
@@ -88,7 +89,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """Accuracy against the number of units."""
-    draw_accuracy(figure, records, "m", "units")
+    draw_lines(figure, over_seeds(records, "m"), "units", "test accuracy")
 
 
 EXPERIMENT = Experiment(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lincode.experiments.digit_grid import draw_accuracy, grid_run, means, table_of
+from lincode.experiments.digit_grid import grid_run, means, over_seeds, table_of
+from lincode.experiments.drawing import draw_lines
 from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, points
 from lincode.experiments.networks import NETWORKS
 
@@ -65,7 +66,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """Accuracy against the side of the digits."""
-    draw_accuracy(figure, records, "side", "side of the digits (pixels)")
+    draw_lines(figure, over_seeds(records, "side"), "side of the digits (pixels)", "test accuracy")
 
 
 EXPERIMENT = Experiment(

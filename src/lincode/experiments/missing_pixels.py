@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table
-from lincode.experiments.networks import COLOURS, MARKERS, NETWORKS, build, paper_lams
+from lincode.experiments.drawing import draw_lines
+from lincode.experiments.experiment import (
+    Claim,
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    mean_and_deviation,
+)
+from lincode.experiments.networks import NETWORKS, build, paper_lams
 from lincode.experiments.samples import Samples
 from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
 
@@ -95,17 +104,13 @@ def chosen(
     }
 
 
-def errors(records: Sequence[Record]) -> dict[str, dict[float, tuple[float, float]]]:
-    """Test RMS by network and share of missing pixels: mean and deviation over seeds."""
+def errors(records: Sequence[Record]) -> dict[str, dict[float, list[float]]]:
+    """Test RMS by network and share of missing pixels, of each draw."""
     found: dict[str, dict[float, list[float]]] = {}
     for record in records:
         for level, best in zip(record["levels"], record["chosen"], strict=True):
             found.setdefault(record["network"], {}).setdefault(level, []).append(best["test_rms"])
-    return {
-        x: {level: (float(np.mean(v)), float(np.std(v))) for level, v in found[x].items()}
-        for x in LINES
-        if x in found
-    }
+    return {x: found[x] for x in LINES if x in found}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -113,7 +118,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     found = errors(records)
     if not set(NETWORKS) <= set(found):
         return []
-    rms = {x: np.array([v[0] for v in found[x].values()]) for x in NETWORKS}
+    rms = {x: np.array([np.mean(v) for v in found[x].values()]) for x in NETWORKS}
     ratio = {x: rms["SCNN"] / rms[x] for x in NETWORKS}
     words = {x: ", ".join(f"{r:.2f}" for r in ratio[x]) for x in NETWORKS}
     return [
@@ -136,7 +141,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     """Test errors, and the λ that were chosen."""
     found = errors(records)
     columns = ["missing", *(f"{100 * level:.0f} %" for level in LEVELS)]
-    rows = [[x, *(f"{v[0]:.4f}" for v in found[x].values())] for x in found]
+    rows = [[x, *(mean_and_deviation(v, ".4f") for v in found[x].values())] for x in found]
     rows += [
         [f"λ of {r['network']}", *(chosen_words(best, r["lams"]) for best in r["chosen"])]
         for r in sorted(records, key=lambda r: list(LINES).index(r["network"]))
@@ -154,16 +159,8 @@ def chosen_words(best: Mapping[str, Any], lams: Sequence[float]) -> str:
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """Test error against the share of missing pixels."""
-    axes = figure.subplots()
-    for x, points in errors(records).items():
-        axes.errorbar(
-            [100 * level for level in points], [v[0] for v in points.values()],
-            [v[1] for v in points.values()], label=x, color=COLOURS[x.partition(",")[0]],
-            marker=MARKERS[x.partition(",")[0]], linestyle=":" if x == OWN else "-",
-            capsize=3,
-        )  # fmt: skip
-    axes.set(xlabel="missing pixels (%)", ylabel="RMS error of the reconstruction", ylim=(0, None))
-    axes.legend()
+    axes = draw_lines(figure, errors(records), "share of missing pixels", "RMS error")
+    axes.set_ylim(0, None)
 
 
 EXPERIMENT = Experiment(

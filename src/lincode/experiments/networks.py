@@ -9,11 +9,6 @@ import numpy as np
 from lincode import ASCNN, SAANN, SCNN, Sparsenet
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}
-COLOURS = {
-    "SCNN": "#0b6e99", "ASCNN": "#c2571a", "SAANN": "#7a3e9d", "Sparsenet": "#2e7d32",
-    "PCA": "#555555",
-}  # fmt: skip
-MARKERS = {"SCNN": "o", "ASCNN": "s", "SAANN": "^", "Sparsenet": "D", "PCA": "x"}
 
 
 def build(name: str, m: int, lam: float, seed: int, **settings: Any) -> Any:

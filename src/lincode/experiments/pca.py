@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lincode.experiments.drawing import draw_lines
 from lincode.experiments.experiment import (
     Claim,
     Experiment,
@@ -19,7 +20,7 @@ from lincode.experiments.experiment import (
     mean_and_deviation,
     percent,
 )
-from lincode.experiments.networks import COLOURS, MARKERS, build
+from lincode.experiments.networks import build
 from lincode.experiments.samples import Samples
 from lincode.metrics import rms_error
 
@@ -119,16 +120,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """RMS error against the number of units."""
-    axes = figure.subplots()
-    for method, points in curves(records).items():
-        axes.errorbar(
-            list(points), [np.mean(v) for v in points.values()],
-            [np.std(v) for v in points.values()],
-            label=method, color=COLOURS[method], marker=MARKERS[method], capsize=3,
-            linestyle="--" if method == "PCA" else "-",
-        )  # fmt: skip
-    axes.set(xlabel="units (principal components)", ylabel="RMS error", ylim=(0, None))
-    axes.legend()
+    axes = draw_lines(figure, curves(records), "units (principal components)", "RMS error")
+    axes.set_ylim(0, None)
 
 
 EXPERIMENT = Experiment(

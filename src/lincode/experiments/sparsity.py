@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lincode.experiments.drawing import COLOURS
 from lincode.experiments.experiment import Claim, Experiment, Record, Table
 from lincode.experiments.missing_pixels import LEVELS, runs
-from lincode.experiments.networks import COLOURS, NETWORKS
+from lincode.experiments.networks import NETWORKS
 from lincode.metrics import THRESHOLDS
 
 LOW, HIGH = 0.01, 0.8

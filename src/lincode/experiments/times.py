@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lincode.experiments.digits_components import runs
+from lincode.experiments.drawing import COLOURS
 from lincode.experiments.experiment import Claim, Experiment, Record, Table, common
-from lincode.experiments.networks import COLOURS, NETWORKS
+from lincode.experiments.networks import NETWORKS
 
 LEARNING, VALIDATION = "fit_seconds", "encode_seconds"
 Times = dict[str, dict[int, tuple[float, float]]]
