@@ -24,10 +24,11 @@ def draw_lines(
     axes = figure.subplots()
     for name, points in found.items():
         base, _, variant = name.partition(",")
+        style = ":" if variant else "--" if name == "PCA" else "-"
         axes.errorbar(
             list(points), [np.mean(v) for v in points.values()],
             [np.std(v) for v in points.values()], label=name, color=COLOURS[base],
-            marker=MARKERS[base], capsize=3, linestyle=":" if variant else "-",
+            marker=MARKERS[base], capsize=3, linestyle=style,
         )  # fmt: skip
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend()
