@@ -33,7 +33,7 @@ class Run:
     @property
     def label(self) -> str:
         """For people: the short settings in one line."""
-        short = [str(v) for v in self.settings.values() if not isinstance(v, list | tuple | dict)]
+        short = [str(v) for v in self.settings.values() if isinstance(v, str | int | float)]
         return " ".join([self.group, *short, f"seed {self.seed}"])
 
     @cached_property

@@ -67,7 +67,7 @@ def ratios(found: Times, others: Sequence[str]) -> str:
     words = []
     for x in others:
         ratio = [found[x][m][0] / found["SCNN"][m][0] for m in found["SCNN"]]
-        words.append(f"{x} {min(ratio):.2g} to {max(ratio):.2g}")
+        words.append(f"{x} {min(ratio):.3g} to {max(ratio):.3g}")
     return ", ".join(words)
 
 

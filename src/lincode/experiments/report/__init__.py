@@ -101,6 +101,6 @@ def chapter(experiment: Experiment, own: Sequence[Record], plan: Sequence[Run]) 
 
 
 def point(run: Run) -> str:
-    """What a run is of, but for λ and the draw."""
-    settings = {name: value for name, value in run.settings.items() if name != "lam"}
+    """What a run is of, but for what is chosen on validation data, and the draw."""
+    settings = {k: v for k, v in run.settings.items() if k not in ("lam", "noise")}
     return json.dumps([run.group, settings], sort_keys=True)
