@@ -139,8 +139,8 @@ EXPERIMENT = Experiment(
     "Table 3: error on noisy digits",
     "mnist",
     "Gaussian noise of deviation σ added to all digits, of pixels in [−1, 1]; 400 units, trained"
-    " and coded as in Table 2. Codes “learned anew” minimise reconstruction and ℓ1 for the"
-    " learned dictionary, of training digits too; they need no further threshold. λ, threshold"
-    " and C are chosen on noisy validation digits.",
+    " and coded as in Table 2 but without any further noise. Codes “learned anew” minimise"
+    " reconstruction and ℓ1 for the learned dictionary, of training digits too; they need no"
+    " further threshold. λ, threshold and C are chosen on noisy validation digits.",
     runs, claims, tables,
 )  # fmt: skip
