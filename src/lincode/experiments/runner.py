@@ -46,7 +46,8 @@ class Task:
 def perform(tasks: Sequence[Task], jobs: int, told: Told) -> None:
     """Do all tasks, ``jobs`` at a time.
 
-    KeyboardInterrupt ends the processes at once; their runs in hand are lost, no more.
+    An error in one run is raised once the runs beside it are done. KeyboardInterrupt ends the
+    processes at once; their runs in hand are lost, no more.
     """
     if jobs == 1:
         for task in tasks:
@@ -73,7 +74,10 @@ def perform(tasks: Sequence[Task], jobs: int, told: Told) -> None:
 def _in_turn(
     pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int
 ) -> Iterator[tuple[Task, float]]:
-    """Hand out no more than there are hands, so that an error ends the work soon."""
+    """Hand out no more than there are hands; after an error nothing more.
+
+    What is in hand then is done and kept before the error is raised.
+    """
     waiting = iter(tasks)
     at_work: dict[Future[float], Task] = {}
     while True:
@@ -83,7 +87,9 @@ def _in_turn(
         if not at_work:
             return
         done, _ = wait(at_work, return_when=FIRST_COMPLETED)
-        for future in done:
+        if any(future.exception() for future in done):
+            done, _ = wait(at_work)
+        for future in sorted(done, key=lambda future: future.exception() is not None):
             yield at_work.pop(future), future.result()
 
 
