@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from lincode import SCNN, MiniBatchSCNN
-from lincode.cli.numbers import natural
+from lincode.cli.numbers import amount, natural, positive, threads
 from lincode.cli.progress import progress
 from lincode.model_file import load, save
 from lincode.vectors import Vectors, check_target, format_of, read_vectors, write_vectors
@@ -40,11 +40,11 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("X", help=f"the vectors, one a row: {FILES}")
     option("-o", "--output", required=True, metavar="MODEL", help="the model file to write")
-    option("-m", "--components", type=int, metavar="M", help="units (default: one a feature)")
+    option("-m", "--components", type=positive, metavar="M", help="units (default: one a feature)")
     alpha = parser.add_mutually_exclusive_group()
-    alpha.add_argument("--alpha", type=float, metavar="LAMBDA", help="sparsity lambda")
+    alpha.add_argument("--alpha", type=amount, metavar="LAMBDA", help="sparsity lambda")
     alpha.add_argument(
-        "--alpha-share", type=float, metavar="SHARE",
+        "--alpha-share", type=amount, metavar="SHARE",
         help=f"lambda as a share of that at which all codes are zero (default: {SHARE})",
     )  # fmt: skip
     option(
@@ -52,12 +52,12 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         help="the encoder's threshold: a number, or match (as sparse as the trained codes);"
         " default: lambda over the encoder's weight, as in the paper",
     )  # fmt: skip
-    option("--encoder-weight", type=float, metavar="WEIGHT", help="default: 1")
-    option("--max-iter", type=int, metavar="N", help="most iterations; with --minibatch, passes")
-    option("--tol", type=float, metavar="SHARE", help="change of the energy that ends training")
+    option("--encoder-weight", type=amount, metavar="WEIGHT", help="default: 1")
+    option("--max-iter", type=positive, metavar="N", help="most iterations; with --minibatch, passes")
+    option("--tol", type=amount, metavar="SHARE", help="change of the energy that ends training")
     option("--seed", type=natural, default=0, help="of the start (default: 0)")
     option("--minibatch", action="store_true", help="a batch at a time: for npy beyond memory")
-    option("--batch-size", type=int, metavar="N", help="rows of a batch (implies --minibatch)")
+    option("--batch-size", type=positive, metavar="N", help="rows of a batch (implies --minibatch)")
     option("--dtype", choices=("float32", "float64"), help="to compute in (default: as in X)")
     _add_common(parser)
 
@@ -86,17 +86,12 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser, *, jobs: bool = True) -> None:
     parser.add_argument("--key", metavar="NAME", help="which array of an npz file that has several")
     if jobs:
-        parser.add_argument("--jobs", type=int, metavar="N", help="threads; -1 for all cores")
+        parser.add_argument("--jobs", type=threads, metavar="N", help="threads; -1 for all cores")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
 
 
 def _threshold(text: str) -> float | str:
-    if text == "match":
-        return text
-    try:
-        return float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be a number or match, got {text!r}") from error
+    return text if text == "match" else amount(text, " or match")
 
 
 def fit(args: argparse.Namespace) -> int:
