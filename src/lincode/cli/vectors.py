@@ -53,7 +53,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         " default: lambda over the encoder's weight, as in the paper",
     )  # fmt: skip
     option("--encoder-weight", type=amount, metavar="WEIGHT", help="default: 1")
-    option("--max-iter", type=positive, metavar="N", help="most iterations; with --minibatch, passes")
+    option("--max-iter", type=positive, metavar="N", help="most iterations (--minibatch: passes)")
     option("--tol", type=amount, metavar="SHARE", help="change of the energy that ends training")
     option("--seed", type=natural, default=0, help="of the start (default: 0)")
     option("--minibatch", action="store_true", help="a batch at a time: for npy beyond memory")
