@@ -13,7 +13,7 @@ import pytest
 from lincode.experiments.experiment import Run
 from lincode.experiments.records import Store
 from lincode.experiments.registry import EXPERIMENTS, MEASURES, TYPICAL
-from lincode.experiments.runner import Task, TimeLeft, do, perform
+from lincode.experiments.runner import RunsFailedError, Task, TimeLeft, do, perform
 from lincode.experiments.samples import Samples
 
 PCA = EXPERIMENTS["pca"].runs("smoke", 0, True)
@@ -45,7 +45,7 @@ def records(out: Path) -> list[Path]:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_run_is_told_and_kept(tmp_path: Path, jobs: int) -> None:
     told: list[Run] = []
-    perform(tasks(FAST, tmp_path), jobs, lambda run, seconds: told.append(run))
+    perform(tasks(FAST, tmp_path), jobs, lambda run, outcome: told.append(run))
     assert set(told) == set(FAST)
     kept = Store(tmp_path).read()
     assert {record.run for record in kept} == set(FAST)
@@ -56,22 +56,39 @@ def test_each_run_is_told_and_kept(tmp_path: Path, jobs: int) -> None:
 def test_processes_and_this_one_find_the_same(tmp_path: Path) -> None:
     runs = [run for run in PCA if run.settings["method"] in ("PCA", "SCNN")]
     for jobs in (1, 2):
-        perform(tasks(runs, tmp_path / str(jobs)), jobs, lambda run, seconds: None)
+        perform(tasks(runs, tmp_path / str(jobs)), jobs, lambda run, outcome: None)
     one, two = (Store(tmp_path / str(jobs)).read() for jobs in (1, 2))
     for a, b in zip(one, two, strict=True):
         assert a.result["rms"] == pytest.approx(b.result["rms"], rel=1e-9)
         assert a.data == b.data
 
 
+BAD = Run("pca", "smoke", 0, True, {"method": "PCA", "m": 10_000, "n": 300})
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_in_a_run_ends_all_and_keeps_what_is_done(tmp_path: Path, jobs: int) -> None:
-    bad = Run("pca", "smoke", 0, True, {"method": "PCA", "m": 10_000, "n": 300})
-    slow = next(run for run in PCA if run.settings["method"] == "ASCNN")
+def test_a_run_that_fails_is_told_and_the_others_are_done(tmp_path: Path, jobs: int) -> None:
+    told: dict[Run, float | Exception] = {}
+    with pytest.raises(RunsFailedError, match=f"1 of {len(FAST) + 1} runs failed"):
+        perform(tasks([BAD, *FAST], tmp_path), jobs, told.__setitem__)
+    assert "n_components" in str(told.pop(BAD))
+    assert set(told) == set(FAST)
+    assert {record.run for record in Store(tmp_path).read()} == set(FAST)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_of_the_machine_ends_all_and_keeps_what_is_done(tmp_path: Path, jobs: int) -> None:
+    """Here a folder that is none: every later run would meet it too."""
+    (tmp_path / "file").touch()
+    last = PCA[-1]
+    bad = Task(FAST[0], tmp_path / "file", None, 1)
+    good = [Task(run, tmp_path / "out", None, 1) for run in (FAST[0], *PCA[1:])]
     told: list[Run] = []
-    with pytest.raises(ValueError, match="n_components"):
-        perform(tasks([slow, bad, *FAST], tmp_path), jobs, lambda run, seconds: told.append(run))
-    assert told == [slow], "what was in hand is finished, nothing is begun"
-    assert [record.run for record in Store(tmp_path).read()] == [slow]
+    with pytest.raises(OSError, match="file"):
+        perform([good[0], bad, *good[1:]], jobs, lambda run, outcome: told.append(run))
+    assert told[0] == FAST[0]
+    assert last not in told
+    assert {record.run for record in Store(tmp_path / "out").read()} == set(told)
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +151,7 @@ def test_a_killed_process_is_told_of_in_a_sentence(
     fatal = Task(FAST[0], tmp_path, None, -9)
     monkeypatch.setattr("lincode.experiments.runner.do", kill_self)
     with pytest.raises(OSError, match="A process was killed"):
-        perform([fatal, fatal], 2, lambda run, seconds: None)
+        perform([fatal, fatal], 2, lambda run, outcome: None)
 
 
 def kill_self(task: Task) -> float:

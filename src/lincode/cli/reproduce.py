@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 from lincode.cli.numbers import natural, positive
 from lincode.experiments.experiment import SCALES, Run, Scale, duration
 from lincode.experiments.registry import EXPERIMENTS, TYPICAL
+
+FAILED = 1
+"""Exit code where runs met an error."""
 
 
 def add(subparsers: Any) -> None:
@@ -62,7 +66,7 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 def run_reproduce(args: argparse.Namespace) -> int:
     """Do what is missing, then draw."""
     from lincode.experiments.records import Store
-    from lincode.experiments.runner import Task, cores, perform, threads_for
+    from lincode.experiments.runner import RunsFailedError, Task, cores, perform, threads_for
 
     if args.embedded and args.scale == "paper":
         raise ValueError(
@@ -77,6 +81,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
         run for x in chosen for run in x.runs(args.scale, args.seed, embedded[x.needs])
     )
     store = Store(args.out)
+    store.check()
     # First draws first: whenever it is stopped, as much as can be is there to look at.
     missing = sorted((run for run in wanted if not store.has(run)), key=lambda run: run.seed)
     jobs = min(args.jobs or cores(), max(1, len(missing)))
@@ -89,6 +94,9 @@ def run_reproduce(args: argparse.Namespace) -> int:
         done = sum(store.has(run) for run in wanted)
         print(f"{done} of {len(wanted)} runs are done and kept; the same command goes on.")
         raise
+    except RunsFailedError as error:
+        print(f"lincode: {error}", file=sys.stderr)
+        return FAILED
     return draw(args.out, args.scale)
 
 
@@ -131,14 +139,19 @@ def progress(runs: Sequence[Run], jobs: int) -> Iterator[Any]:
     bar = rich_bar(len(runs)) if sys.stdout.isatty() and runs else None
     start = time.perf_counter()
 
-    def told(run: Run, seconds: float) -> None:
-        left.note(run, seconds)
+    def told(run: Run, outcome: float | Exception) -> None:
+        if isinstance(outcome, Exception):
+            left.note(run, None)
+            print("".join(traceback.format_exception(outcome)), file=sys.stderr)
+            line = f"{run.label}: failed"
+        else:
+            left.note(run, outcome)
+            line = f"{run.label}: {duration(outcome)}"
         rest = (
             f"about {duration(left.seconds())} left" if left.left else f"{duration(since())} in all"
         )
-        line = f"{run.label}: {duration(seconds)}"
         if bar is None:
-            print(f"[{len(left.seen)}/{len(runs)}] {line}; {rest}", flush=True)
+            print(f"[{len(runs) - len(left.left)}/{len(runs)}] {line}; {rest}", flush=True)
         else:
             bar.print(line)
             bar.update(bar.task_ids[0], advance=1, rest=rest)

@@ -133,6 +133,8 @@ def mean_and_deviation(values: Any, form: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people say them."""
+    if not np.isfinite(seconds):
+        return "who knows how long"
     if seconds < 90:
         return f"{seconds:.3g} s"
     if seconds < 5400:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lincode.experiments.experiment import SCALES, Record, Run
-from lincode.vectors import whole_file
+from lincode.vectors import check_target, whole_file
 
 FORMAT = 1
 LIBRARIES = ("lincode", "numpy", "scipy", "scikit-learn", "numba")
@@ -22,6 +22,13 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def check(self) -> None:
+        """That records can be written here, before hours of work are done for them."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise NotADirectoryError(f"--out must be a folder, and {self.folder} is none.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_target(self.folder / "a record")
 
     def path(self, run: Run) -> Path:
         """Where the record of a run is. People read the name; programs read the content."""

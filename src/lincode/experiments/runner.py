@@ -29,8 +29,16 @@ from lincode.experiments.records import Store, versions
 from lincode.experiments.samples import Samples
 
 Measure = Callable[[Run, Samples], Mapping[str, Any]]
-Told = Callable[[Run, float], None]
-"""Called with each run that is done, and its seconds."""
+Told = Callable[[Run, float | Exception], None]
+"""Called with each run that is over, and its seconds or what went wrong."""
+MACHINE = (OSError, MemoryError)
+"""Errors that the next run would meet as well: a full disk, too little memory."""
+ENDING = (*MACHINE, BrokenProcessPool)
+ENDING = (*MACHINE, BrokenProcessPool)
+
+
+class RunsFailedError(RuntimeError):
+    """Some runs met an error; the others are done and kept."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +54,40 @@ class Task:
 def perform(tasks: Sequence[Task], jobs: int, told: Told) -> None:
     """Do all tasks, ``jobs`` at a time.
 
-    An error in one run is raised once the runs beside it are done. KeyboardInterrupt ends the
-    processes at once; their runs in hand are lost, no more.
+    A run that fails is told and the others go on; at the end RunsFailedError is raised. An error
+    of the machine (``MACHINE``) ends the work once the runs in hand are done. KeyboardInterrupt
+    ends the processes at once; their runs in hand are lost, no more.
     """
-    if jobs == 1:
-        for task in tasks:
-            told(task.run, do(task))
-        return
+    failed = 0
+    for task, outcome in _one_by_one(tasks) if jobs == 1 else _side_by_side(tasks, jobs):
+        told(task.run, outcome)
+        failed += isinstance(outcome, Exception)
+    if failed:
+        raise RunsFailedError(
+            f"{failed} of {len(tasks)} runs failed, see above; the others are done and kept. The"
+            " same command tries the failed ones again."
+        )
+
+
+Outcomes = Iterator[tuple[Task, float | Exception]]
+
+
+def _one_by_one(tasks: Sequence[Task]) -> Outcomes:
+    for task in tasks:
+        try:
+            yield task, do(task)
+        except MACHINE:
+            raise
+        except Exception as error:
+            yield task, error
+
+
+def _side_by_side(tasks: Sequence[Task], jobs: int) -> Outcomes:
     # Fresh processes: forks of one that has used BLAS threads may hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent) as pool:
         try:
-            for task, seconds in _in_turn(pool, tasks, jobs):
-                told(task.run, seconds)
+            yield from _in_turn(pool, tasks, jobs)
         except BrokenProcessPool as error:
             raise OSError(
                 "A process was killed, perhaps for want of memory: what was done is kept; give the"
@@ -71,13 +100,8 @@ def perform(tasks: Sequence[Task], jobs: int, told: Told) -> None:
             raise
 
 
-def _in_turn(
-    pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int
-) -> Iterator[tuple[Task, float]]:
-    """Hand out no more than there are hands; after an error nothing more.
-
-    What is in hand then is done and kept before the error is raised.
-    """
+def _in_turn(pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int) -> Outcomes:
+    """Hand out no more than there are hands."""
     waiting = iter(tasks)
     at_work: dict[Future[float], Task] = {}
     while True:
@@ -87,10 +111,16 @@ def _in_turn(
         if not at_work:
             return
         done, _ = wait(at_work, return_when=FIRST_COMPLETED)
-        if any(future.exception() for future in done):
-            done, _ = wait(at_work)
-        for future in sorted(done, key=lambda future: future.exception() is not None):
-            yield at_work.pop(future), future.result()
+        if any(isinstance(future.exception(), MACHINE) for future in done):
+            done, _ = wait(at_work)  # nothing more is begun, what is in hand is kept
+        for future in sorted(done, key=lambda f: isinstance(f.exception(), MACHINE)):
+            error = future.exception()
+            if isinstance(error, Exception) and not isinstance(
+                error, (*MACHINE, BrokenProcessPool)
+            ):
+                yield at_work.pop(future), error
+            else:
+                yield at_work.pop(future), future.result()
 
 
 @contextmanager
@@ -153,13 +183,16 @@ class TimeLeft:
         self.left, self.jobs, self.typical = list(runs), jobs, typical
         self.seen: list[tuple[Run, float]] = []
 
-    def note(self, run: Run, seconds: float) -> None:
-        """A run is done."""
+    def note(self, run: Run, seconds: float | None) -> None:
+        """A run is over; None if it failed, which tells nothing about the others."""
         self.left.remove(run)
-        self.seen.append((run, seconds))
+        if seconds is not None:
+            self.seen.append((run, seconds))
 
     def seconds(self) -> float:
-        """Of the rest, once something is done."""
+        """Of the rest; nan until something is done."""
+        if not self.seen:
+            return np.nan
         return sum(self._guess(run) for run in self.left) / min(self.jobs, max(1, len(self.left)))
 
     def _guess(self, run: Run) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lincode.experiments.drawing import COLOURS
 from lincode.experiments.experiment import Claim, Experiment, Record, Table
-from lincode.experiments.missing_pixels import LEVELS, runs
+from lincode.experiments.missing_pixels import LEVELS, LINES, runs
 from lincode.experiments.networks import NETWORKS
 from lincode.metrics import THRESHOLDS
 
@@ -26,13 +26,13 @@ def curves(records: Sequence[Record]) -> dict[str, Any]:
         found.setdefault(record["network"], []).append(
             [best["sparsity_curve"] for best in record["chosen"]]
         )
-    return {x: np.mean(found[x], axis=0) for x in NETWORKS if x in found}
+    return {x: np.mean(found[x], axis=0) for x in LINES if x in found}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """What the paper says of Figure 4."""
     found = curves(records)
-    if set(found) != set(NETWORKS):
+    if not set(NETWORKS) <= set(found):
         return []
     low = int(np.searchsorted(THRESHOLDS, LOW))
     mean = {x: found[x].mean(axis=1) for x in NETWORKS}
@@ -84,15 +84,18 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """One panel a network, one line a level of noise."""
     found = curves(records)
-    figure.set_size_inches(11, 3.8)
+    figure.set_size_inches(13, 3.8)
     panels = figure.subplots(1, max(len(found), 1), sharey=True, squeeze=False)[0]
     for axes, (x, lines) in zip(panels, found.items(), strict=False):
+        colour = COLOURS[x.partition(",")[0]]
         for k, line in enumerate(lines):
             axes.plot(
-                THRESHOLDS, line, color=COLOURS[x], alpha=0.3 + 0.7 * k / (len(lines) - 1),
+                THRESHOLDS, line, color=colour, alpha=0.3 + 0.7 * k / (len(lines) - 1),
                 label=f"{100 * LEVELS[k]:.0f} % missing",
             )  # fmt: skip
-        axes.set(title=x, xlabel="threshold $Th_S$", ylim=(0, 1.02), xlim=(0, 0.5))
+        axes.set(
+            title=x.replace(", ", ",\n"), xlabel="threshold $Th_S$", ylim=(0, 1.02), xlim=(0, 0.5)
+        )
     panels[0].set_ylabel("sparsity of test codes")
     panels[-1].legend(loc="lower right")
 
