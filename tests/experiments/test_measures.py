@@ -9,9 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 
 from lincode import soft_threshold
-from lincode.experiments import digit_grid, linear_codes, missing_pixels, mnist_noise, networks
-from lincode.experiments.experiment import Record, Run
+from lincode.experiments import (
+    digit_grid,
+    digits_components,
+    linear_codes,
+    missing_pixels,
+    mnist_noise,
+    networks,
+)
+from lincode.experiments.experiment import Record, Run, weighed
 from lincode.experiments.registry import EXPERIMENTS, MEASURES
+from lincode.experiments.report.tables import verdict
 from lincode.experiments.samples import Samples, Split
 
 
@@ -80,6 +88,17 @@ def test_noise_has_the_deviation_it_says_in_every_set() -> None:
     assert (data.val != data.test).any()
 
 
+def test_sigma_as_a_variance_is_of_pixels_from_0_to_1_and_clipped() -> None:
+    grey = [np.zeros((200, 100), np.float32) for _ in range(3)]  # 1/2 of [0, 1]
+    for X in mnist_noise.noisy(Split(*grey), 0.01, 0, mnist_noise.VARIANCE).arrays():
+        assert np.var((X + 1) / 2) == pytest.approx(0.01, rel=0.05)
+        assert X.dtype == np.float32
+    black = [np.full((200, 100), -1, np.float32) for _ in range(3)]
+    for X in mnist_noise.noisy(Split(*black), 0.08, 0, mnist_noise.VARIANCE).arrays():
+        assert -1 == X.min() < X.max() <= 1
+        assert np.mean(X == -1) == pytest.approx(0.5, abs=0.02)
+
+
 def test_lams_are_the_papers() -> None:
     lams = networks.paper_lams("SCNN", 40)
     assert (lams[0], lams[-1], len(lams)) == (0.01, 1.0, 40)
@@ -87,14 +106,66 @@ def test_lams_are_the_papers() -> None:
     assert networks.paper_lams("Sparsenet", 40)[-1] == 20.0
 
 
-def a_record(val: list[float], test: list[float]) -> Record:
-    run = Run("digits-components", "paper", 0, False, {"network": "SCNN", "m": 25})
-    return Record(run, {"val_accuracy": val, "test_accuracy": test}, 1.0, {}, {}, "")
+def a_record(
+    val: list[float], test: list[float], network: str = "SCNN", m: int = 25, seed: int = 0,
+    areas: list[float] | None = None,
+) -> Record:  # fmt: skip
+    settings = {"network": network, "m": m, "n": [500, 500, 500]}
+    run = Run("digits-components", "paper", seed, False, settings)
+    columns = {"val_accuracy": val, "test_accuracy": test, "val_sparsity_area": areas}
+    return Record(run, columns, 1.0, {}, {}, "")
 
 
 def test_lambda_is_chosen_on_validation_digits_the_sparser_of_equals() -> None:
     record = a_record([0.5, 0.8, 0.8, 0.7], [0.9, 0.6, 0.75, 0.95])
     assert digit_grid.chosen_accuracy(record) == 0.75
+
+
+def test_a_sparsity_area_is_asked_of_validation_codes() -> None:
+    record = a_record([0.9, 0.8, 0.7], [0.5, 0.6, 0.4], areas=[0.3, 0.8, 0.9])
+    assert digit_grid.chosen_accuracy(record) == 0.5
+    assert digit_grid.chosen_accuracy(record, 0.8) == 0.6
+    assert digit_grid.chosen_accuracy(record, 0.85) == 0.4
+    assert digit_grid.chosen_accuracy(record, 0.95) is None
+
+
+def test_networks_are_compared_on_the_draws_that_all_have() -> None:
+    whole = [a_record([1.0], [0.8], x, 25, 0) for x in networks.NETWORKS]
+    more = a_record([1.0], [0.2], "SCNN", 25, 1)
+    alone = a_record([1.0], [0.3], "SCNN", 50, 1)
+    assert digit_grid.shared_draws([*whole, more, alone], "m") == [*whole, alone]
+    assert digit_grid.over_seeds([*whole, more, alone], "m")["SCNN"] == {25: [0.8], 50: [0.3]}
+    assert digit_grid.means([*whole, more, alone], "m")["SCNN"] == {25: 0.8}
+
+
+def figure_5(scnn: float, sparsenet: float, others: dict[int, float]) -> list[bool | None]:
+    level = {"SCNN": scnn, "Sparsenet": sparsenet}
+    records = [
+        a_record([1.0], [level.get(x, other)], x, m)
+        for m, other in others.items()
+        for x in networks.NETWORKS
+    ]
+    return [claim.holds for claim in digits_components.claims(records)]
+
+
+def test_figure_5_is_judged_for_the_right_reasons() -> None:
+    assert figure_5(0.88, 0.87, {25: 0.7, 100: 0.8, 150: 0.88}) == [True, True]
+    assert figure_5(0.88, 0.87, {25: 0.9, 100: 0.9, 150: 0.85}) == [True, False]  # above at first
+    assert figure_5(0.88, 0.87, {25: 0.7, 100: 0.861, 150: 0.8}) == [True, False]
+    assert figure_5(0.3, 0.3, {25: 0.1, 100: 0.1, 150: 0.1})[0] is False  # weakly, but not high
+
+
+@pytest.mark.parametrize(
+    ("difference", "holds", "words"),
+    [(0.2, True, "holds"), (-0.2, False, "does not hold"), (0.05, None, "too close to say")],
+)
+def test_a_difference_within_chance_is_no_verdict(
+    difference: float, holds: bool | None, words: str
+) -> None:
+    claim = weighed("a > b", "", "", difference, 0.1)
+    assert claim.holds is holds
+    assert verdict(claim) == words
+    assert verdict(replace(claim, holds=None, close=False)) == "not judged"
 
 
 @pytest.mark.parametrize("network", networks.NETWORKS)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lincode.experiments.digit_grid import grid_run, means, over_seeds, table_of
+from lincode.experiments.digit_grid import (
+    LINES,
+    READING,
+    STOPS,
+    grid_run,
+    means,
+    over_seeds,
+    table_of,
+)
 from lincode.experiments.drawing import draw_lines
 from lincode.experiments.experiment import (
     Claim,
@@ -21,6 +29,8 @@ from lincode.experiments.networks import NETWORKS
 
 WEAKLY = 0.05
 """A loss of accuracy at the fewest units that counts as a weak dependence. Our measure."""
+HIGH = 0.8
+"""An accuracy that counts as high: what the paper calls so in its Figure 8."""
 EQUAL = 0.01
 """A difference of accuracy that counts as none. Our measure."""
 
@@ -38,7 +48,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         )
         for k in range(draws)
         for m in sizes
-        for network in NETWORKS
+        for network in LINES
     ]  # fmt: skip
 
 
@@ -49,25 +59,28 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         return []
     few, many = min(mean["SCNN"]), max(mean["SCNN"])
     loss = {x: max(mean[x].values()) - mean[x][few] for x in NETWORKS}
-    reached = {x: first_equal(mean[x], mean["SCNN"]) for x in ("ASCNN", "SAANN")}
+    goal = {m: min(mean["SCNN"][m], mean["Sparsenet"][m]) for m in mean["SCNN"]}
+    reached = {x: first_level(mean[x], goal) for x in ("ASCNN", "SAANN")}
     return [
         Claim(
             "SCNN and Sparsenet reach high accuracy with few units and depend weakly on their"
-            f" number (our measure: with the fewest at most {points(WEAKLY)} below their best).",
+            f" number (our measure: {percent(HIGH, 0)} with the fewest, and at most"
+            f" {points(WEAKLY)} below their best).",
             "weak dependence",
             f"at {few} units "
             + ", ".join(
                 f"{x} {percent(mean[x][few])}, {points(loss[x])} below its best"
                 for x in ("SCNN", "Sparsenet")
             ),
-            max(loss["SCNN"], loss["Sparsenet"]) <= WEAKLY,
+            max(loss["SCNN"], loss["Sparsenet"]) <= WEAKLY
+            and min(mean["SCNN"][few], mean["Sparsenet"][few]) >= HIGH,
         ),
         Claim(
-            "ASCNN and SAANN need more than 100 units to come level with SCNN (our measure: to"
-            f" {points(EQUAL)}, from there on).",
+            "ASCNN and SAANN need more than 100 units to come level with SCNN and Sparsenet (our"
+            f" measure: to {points(EQUAL)} below the lower of the two).",
             "> 100 units",
             "; ".join(
-                f"{x}: {f'from {reached[x]}' if reached[x] else f'not up to {many}'}"
+                f"{x}: {f'with {reached[x]}' if reached[x] else f'not up to {many}'}"
                 for x in reached
             ),
             all(m is None or m > 100 for m in reached.values()) if many > 100 else None,
@@ -75,10 +88,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-def first_equal(one: dict[int, float], other: dict[int, float]) -> int | None:
-    """The fewest units from which on one network is level with another."""
-    level = [m for m in sorted(one) if all(one[k] >= other[k] - EQUAL for k in one if k >= m)]
-    return level[0] if level else None
+def first_level(one: dict[int, float], goal: dict[int, float]) -> int | None:
+    """The fewest units with which a network is level with a goal."""
+    return next((m for m in sorted(one) if one[m] >= goal[m] - EQUAL), None)
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -97,8 +109,7 @@ EXPERIMENT = Experiment(
     "Figure 5: accuracy against the number of units",
     "mnist",
     "500 digits of 14×14 to learn from, 500 to choose λ (40 values) and the SVM's C by, 500 to"
-    " report; three draws of digits (the paper shows one), mean and deviation. Each network is"
-    " trained until more would make the SVM hardly better on validation digits: SCNN to a"
-    " relative change of the energy of 1e-3, ASCNN and SAANN for 50 passes, Sparsenet for 30.",
+    " report; three draws of digits (the paper shows one), mean and deviation over those that all"
+    f" networks have. {STOPS} {READING}",
     runs, claims, tables, {"figure-5-digits-components": draw},
 )  # fmt: skip

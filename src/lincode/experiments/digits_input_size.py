@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lincode.experiments.digit_grid import grid_run, means, over_seeds, table_of
+from lincode.experiments.digit_grid import LINES, chance, grid_run, means, over_seeds, table_of
 from lincode.experiments.drawing import draw_lines
-from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, points
+from lincode.experiments.experiment import (
+    Claim,
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    points,
+    weighed,
+)
 from lincode.experiments.networks import NETWORKS
 
 UNAFFECTED = 0.03
@@ -28,7 +37,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         )
         for k in range(draws)
         for side in sides
-        for network in NETWORKS
+        for network in LINES
     ]  # fmt: skip
 
 
@@ -41,21 +50,21 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     least, most = min(mean["SCNN"]), max(mean["SCNN"])
     loss = {x: mean[x][least] - mean[x][most] for x in NETWORKS}
     return [
-        Claim(
+        weighed(
             "The accuracy of SCNN and Sparsenet is not affected by the size of the input (our"
             f" measure: it ranges over at most {points(UNAFFECTED)}).",
             "not affected",
             ", ".join(f"{x} ranges over {points(spread[x])}" for x in ("SCNN", "Sparsenet")),
-            max(spread["SCNN"], spread["Sparsenet"]) <= UNAFFECTED,
+            UNAFFECTED - max(spread["SCNN"], spread["Sparsenet"]), chance(records),
         ),
-        Claim(
+        weighed(
             "ASCNN and SAANN depend strongly on it (our measure: from the smallest to the largest"
             f" digits they lose more than {points(UNAFFECTED)}).",
             "strongly dependent",
             ", ".join(f"{x} loses {points(loss[x])}" for x in ("ASCNN", "SAANN")),
-            min(loss["ASCNN"], loss["SAANN"]) > UNAFFECTED,
+            min(loss["ASCNN"], loss["SAANN"]) - UNAFFECTED, chance(records),
         ),
-    ]
+    ]  # fmt: skip
 
 
 def tables(records: Sequence[Record]) -> list[Table]:

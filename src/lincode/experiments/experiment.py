@@ -73,6 +73,8 @@ class Claim:
     ours: str
     holds: bool | None
     """None where it cannot be judged"""
+    close: bool = False
+    """That it cannot because the numbers are too close, not for want of runs"""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,12 @@ class Experiment:
     tables: Callable[[Sequence[Record]], list[Table]]
     figures: Mapping[str, Draw] = field(default_factory=dict)
     """By name of the file"""
+
+
+def weighed(sentence: str, paper: str, ours: str, difference: float, chance: float) -> Claim:
+    """A claim that holds if a difference is above 0, and is open if chance may have made it."""
+    close = abs(difference) <= chance
+    return Claim(sentence, paper, ours, None if close else difference > 0, close)
 
 
 def common(

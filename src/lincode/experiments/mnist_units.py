@@ -69,6 +69,7 @@ def learned(X: Any, settings: Mapping[str, Any], seed: int) -> MiniBatchSCNN:
     if settings.get("noise"):
         noise = np.random.default_rng(seed).standard_normal(X.shape, dtype=np.float32)
         X = X + np.float32(settings["noise"]) * noise
+    assert settings["trainer"] == TRAINER
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return MiniBatchSCNN(settings["m"], settings["lam"], random_state=seed).fit(X)
@@ -84,51 +85,74 @@ def best_by_units(records: Sequence[Record], kind: str) -> dict[int, Record]:
     return dict(sorted(found.items()))
 
 
+ROWS = {
+    "SCNN + linear SVM": ("plain", False),
+    "SCNN, noise in training + linear SVM": ("plain", True),
+    "SCNN, signs split, noise or not + linear SVM": ("split", None),
+}
+"""By name the codes, and whether the network learned from digits with noise; None: either."""
+AS_PRINTED, WITH_NOISE, _ = ROWS
+
+
+def rows_of(records: Sequence[Record]) -> dict[str, dict[int, Record]]:
+    """Of each row and number of units the run that is best on validation digits."""
+    found = {}
+    for row, (kind, noise) in ROWS.items():
+        own = [r for r in records if noise in (None, bool(r.run.settings.get("noise")))]
+        found[row] = best_by_units(own, kind)
+    return {row: best for row, best in found.items() if best}
+
+
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """The paper's numbers."""
+    """The paper's numbers, for a network like the paper's and for one that learns with noise."""
     return [
         Claim(
-            f"With {m} units the error is (at most) {percent(PAPER[m])}.",
-            percent(PAPER[m]), with_deviation(record["plain"]["test_error"]),
+            f"With {m} units the error is (at most) {percent(PAPER[m])}{how}.",
+            percent(PAPER[m]), with_deviation(record["plain"]["test_error"], record),
             record["plain"]["test_error"] <= PAPER[m],
         )
-        for m, record in best_by_units(records, "plain").items()
+        for row, how in ((AS_PRINTED, ""), (WITH_NOISE, ", learned from digits with noise"))
+        for m, record in rows_of(records).get(row, {}).items()
         if m in PAPER
     ]  # fmt: skip
 
 
-def with_deviation(error: float, n: int = 10_000) -> str:
+def with_deviation(error: float, record: Record) -> str:
     """An error rate, and its standard error on so many test digits."""
+    n = record["n"][2]
     return f"{percent(error, 2)} (± {100 * np.sqrt(error * (1 - error) / n):.2f})"
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """The paper's row, ours, and how it was chosen."""
-    best = {kind: best_by_units(records, kind) for kind in KINDS}
-    sizes = list(best["plain"])
+    """The paper's row, ours, and how each was chosen."""
+    sizes = sorted({record["m"] for record in records})
     rows = [
         ["paper: SCNN + linear SVM", *(percent(PAPER[m]) if m in PAPER else "–" for m in sizes)]
     ]
-    names = {"plain": "SCNN + linear SVM", "split": "SCNN, signs split + linear SVM"}
-    for kind in KINDS:
-        chosen = [best[kind][m] for m in sizes]
-        rows.append([names[kind], *(percent(r[kind]["test_error"], 2) for r in chosen)])
-        rows.append(
-            [f"{kind} codes: validation error", *(percent(r[kind]["val_error"], 2) for r in chosen)]
-        )
-        rows.append([
-            f"{kind} codes: λ, noise, zeros, C",
-            *(
-                f"{r['lam']:g}, {r.run.settings.get('noise', 0):g}, {percent(r[kind]['zeros'], 0)},"
-                f" {r[kind]['C']:g}"
-                for r in chosen
-            ),
-        ])  # fmt: skip
+    for row, best in rows_of(records).items():
+        kind, _ = ROWS[row]
+        chosen = [best.get(m) for m in sizes]
+        for name, key in ((row, "test_error"), ("… on validation digits", "val_error")):
+            rows.append([name, *(percent(r[kind][key], 2) if r else "" for r in chosen)])
+        rows.append(["… λ, zeros, C", *(chosen_words(r, kind) if r else "" for r in chosen)])
     seconds = {m: [r["fit_seconds"] for r in records if r["m"] == m] for m in sizes}
-    rows.append(["runs (λ, noise)", *(str(len(seconds[m])) for m in sizes)])
+    rows.append(["runs (λ, noise or not)", *(str(len(seconds[m])) for m in sizes)])
     rows.append(["seconds to train, mean", *(f"{sum(s) / len(s):.0f}" for s in seconds.values())])
     title = "Test error by number of units; λ, threshold and C chosen on validation digits"
     return [Table("mnist-units", title, ["units", *map(str, sizes)], rows)]
+
+
+def chosen_words(record: Record, kind: str) -> str:
+    """λ, share of zeros and C that were chosen; a * where the grid of the last two ends."""
+    zeros, C = record[kind]["zeros"], record[kind]["C"]
+
+    def mark(value: float, grid: Sequence[float]) -> str:
+        return "*" if len(grid) > 1 and value in (grid[0], grid[-1]) else ""
+
+    return (
+        f"{record['lam']:g}, {percent(zeros, 0)}{mark(zeros, record['zeros'][kind])},"
+        f" {C:g}{mark(C, record['Cs'][kind])}"
+    )
 
 
 EXPERIMENT = Experiment(
@@ -141,8 +165,11 @@ EXPERIMENT = Experiment(
     " weighs on a code is λ p/m; the threshold is a choice of its own (the share of training"
     " outputs it makes zero), because the encoder is fitted to codes already shrunk. Each unit"
     " is brought to one root mean square for the SVM. Trained by MiniBatchSCNN, which ends"
-    " within 1 % of SCNN’s energy in a third of its time. With signs split, C is 1. The network"
-    " learns from digits with Gaussian noise added (deviation 0.3); the SVM sees clean codes"
-    " only. Some runs are without noise, and validation digits choose.",
+    " within 1 % of SCNN’s energy in a third of its time. With signs split, C is 1. “Noise in"
+    " training” is not in the paper: the network learns from digits with Gaussian noise of"
+    " deviation 0.3, the SVM sees clean codes only. That it might help was first seen in test"
+    " errors of Table 3; whether and how much was decided on validation digits. A * marks the end"
+    " of a grid; beyond it validation digits showed nothing better at 400 units (plain: 72 % zeros,"
+    " C = 10; split: 20 % zeros, C = 3; 35 % zeros 0.04 points better).",
     runs, claims, tables,
 )  # fmt: skip

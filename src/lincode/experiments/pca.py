@@ -82,7 +82,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     return [
         Claim(
             f"SCNN reconstructs like PCA (our measure: at most {percent(LIKE, 0)} above it).",
-            "curves coincide", f"{above['SCNN']} above PCA", max(excess["SCNN"]) <= LIKE,
+            "very similar", f"{above['SCNN']} above PCA", max(excess["SCNN"]) <= LIKE,
         ),
         Claim(
             "SCNN and ASCNN approximate PCA better than SAANN does.",
@@ -131,6 +131,7 @@ EXPERIMENT = Experiment(
     "2000 patches of 8×8, each of mean 0; each network at 10, 30 and 50 units, 20 times with"
     " other patches and weights. The error is that of the training patches, as in the paper."
     " SCNN is trained to a relative change of the energy of 1e-6 (at most 1000 iterations),"
-    " ASCNN and SAANN for the library's default of 150 and 300 passes.",
+    " ASCNN and SAANN for the library's default of 150 and 300 passes: with ten times as many they"
+    " come closer to PCA at 50 units, 6.6 and 13.4 % above it, in the same order.",
     runs, claims, tables, {"figure-2-pca": draw},
 )  # fmt: skip

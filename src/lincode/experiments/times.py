@@ -7,13 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from lincode.experiments.digits_components import runs
+from lincode.experiments.digit_grid import LINEAR, STOPS
+from lincode.experiments.digits_components import runs as all_runs
 from lincode.experiments.drawing import COLOURS
-from lincode.experiments.experiment import Claim, Experiment, Record, Table, common
+from lincode.experiments.experiment import (
+    Claim,
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    common,
+    weighed,
+)
 from lincode.experiments.networks import NETWORKS
 
+EQUAL = 0.05
+"""A share of the time that counts as no difference. Our measure."""
 LEARNING, VALIDATION = "fit_seconds", "encode_seconds"
 Times = dict[str, dict[int, tuple[float, float]]]
+
+
+def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+    """Those of Figure 5 but SCNN's without a threshold, which takes the same time."""
+    return [run for run in all_runs(scale, seed, embedded) if run.settings["network"] != LINEAR]
 
 
 def times(records: Sequence[Record], phase: str) -> Times:
@@ -41,25 +58,26 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         for m in validation["SCNN"]
     )
     return [
-        Claim(
+        weighed(
             "SCNN learns faster than the other methods at every number of units.",
             "uniformly faster", f"times SCNN's: {ratios(learning, others)}",
-            fastest(learning, others),
+            least_ratio(learning, others) - 1, EQUAL,
         ),
         Claim(
             "Sparsenet takes an order of magnitude longer than the others to code new digits.",
             "10 times", f"at least {slower:.3g} times the slowest of the others", slower >= 10,
         ),
-        Claim(
+        weighed(
             "SCNN codes new digits faster than the other methods at every number of units.",
-            "faster", f"times SCNN's: {ratios(validation, others)}", fastest(validation, others),
+            "faster", f"times SCNN's: {ratios(validation, others)}",
+            least_ratio(validation, others) - 1, EQUAL,
         ),
     ]  # fmt: skip
 
 
-def fastest(found: Times, others: Sequence[str]) -> bool:
-    """Whether SCNN takes least at every number of units."""
-    return all(found["SCNN"][m][0] < found[x][m][0] for x in others for m in found["SCNN"])
+def least_ratio(found: Times, others: Sequence[str]) -> float:
+    """How many times SCNN's seconds the others take, where that is least."""
+    return min(found[x][m][0] / found["SCNN"][m][0] for x in others for m in found["SCNN"])
 
 
 def ratios(found: Times, others: Sequence[str]) -> str:
@@ -131,9 +149,8 @@ EXPERIMENT = Experiment(
     "mnist",
     "CPU seconds of the runs of Figure 5, on one thread: mean and deviation over λ and draws."
     " Coding is the median of five times, or once where that takes 0.1 s. Figure 7 leaves"
-    " Sparsenet out, as the paper does. Each network is trained until more would make the SVM"
-    " hardly better on validation digits: SCNN to a relative change of the energy of 1e-3, ASCNN"
-    " and SAANN for 50 passes, Sparsenet for 30.",
+    f" Sparsenet out, as the paper does. {STOPS} With fewer passes ASCNN and SAANN learn faster"
+    " than SCNN, and with few units their codes are much worse (see Figure 5).",
     runs, claims, tables,
     {"figure-6-times-learning": draw_learning, "figure-7-times-validation": draw_validation},
 )  # fmt: skip

@@ -92,7 +92,7 @@ def chapter(experiment: Experiment, own: Sequence[Record], plan: Sequence[Run]) 
     claims = experiment.claims(own)
     done = {point(record.run) for record in own}
     if any(run.scale == "smoke" or point(run) not in done for run in plan):
-        claims = [replace(claim, holds=None) for claim in claims]
+        claims = [replace(claim, holds=None, close=False) for claim in claims]
     labels = "; ".join(sorted({record.data["name"] for record in own}))
     if plan[0].scale != "paper":
         labels += f"; {plan[0].scale} scale"

@@ -50,4 +50,6 @@ def claims_table(chapters: Iterable[Chapter]) -> Table:
 
 def verdict(claim: Claim) -> str:
     """In words."""
+    if claim.close:
+        return "too close to say"
     return {True: "holds", False: "does not hold", None: "not judged"}[claim.holds]
