@@ -27,9 +27,16 @@ def _read(name: str) -> tuple[Any, list[str] | None]:
         raise ValueError(f"{name} is empty.")
     if len(first) == 1 and any(mark in first[0] for mark in ";\t"):
         raise ValueError(f"{name} must have commas between its cells, got {first[0][:40]!r}.")
-    header = _is_header(first)
+    counted = _are_counted(first)
+    header = counted or not any(_is_number(cell) for cell in first)
     if header:
         _check_names(name, first)
+    if counted:
+        warnings.warn(
+            f"{name}: its first line, {','.join(first[:3])}…, was taken for the numbers of its"
+            " columns and not for a vector. If it is one, put a line of names above it.",
+            stacklevel=5,
+        )
     with _opened(name) as file:
         if header:
             next(row for row in csv.reader(file) if row)
@@ -48,10 +55,8 @@ def _read(name: str) -> tuple[Any, list[str] | None]:
     return X, first if header else None
 
 
-def _is_header(row: list[str]) -> bool:
-    """Whether a row is names: no numbers at all, or those of columns, as pandas counts them."""
-    if not any(_is_number(cell) for cell in row):
-        return True
+def _are_counted(row: list[str]) -> bool:
+    """Whether a row has the numbers of columns, as pandas counts them."""
     counted = [str(k) for k in range(len(row) + 1)]
     return len(row) > 1 and row in (counted[:-1], counted[1:])
 

@@ -177,8 +177,8 @@ def _read_npz(name: str, key: str | None) -> Any:
     except DAMAGE as error:
         raise ValueError(f"{name} is no npz file of numbers, or is damaged: {error}") from error
     raise ValueError(
-        f"{name} holds {', '.join(found) or 'no array'}; say which array to take (key),"
-        f" got {key!r}."
+        f"{name} holds {', '.join(found) or 'no array'}; say which array to take (key, or --key on"
+        f" the command line), got {key!r}."
     )
 
 
