@@ -1,5 +1,6 @@
 """The examples in the README and the guide run as printed, and the files they name are there."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_the_readme_shows_the_results_that_are_there(table: str) -> None:
     readme = (ROOT / "README.md").read_text()
     for line in path.read_text().splitlines()[2:]:
         assert line in readme, line
+
+
+def test_the_readme_counts_the_claims_as_the_page_does() -> None:
+    path = ROOT / "results" / "paper" / "tables" / "claims.csv"
+    with open(path, encoding="utf-8", newline="") as file:
+        verdicts = [row["verdict"] for row in csv.DictReader(file)]
+    counts = [verdicts.count(x) for x in ("holds", "does not hold", "too close to say")]
+    words = "{} hold, {} do not, {} are too close to say".format(*counts)
+    assert words in " ".join((ROOT / "README.md").read_text().split())
 
 
 def test_pictures_named_are_there() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lincode.cli import main
 from lincode.experiments.experiment import Run
 from lincode.experiments.records import Store
 from lincode.experiments.registry import EXPERIMENTS, MEASURES, TYPICAL
@@ -89,6 +90,33 @@ def test_an_error_of_the_machine_ends_all_and_keeps_what_is_done(tmp_path: Path,
     assert told[0] == FAST[0]
     assert last not in told
     assert {record.run for record in Store(tmp_path / "out").read()} == set(told)
+
+
+def test_the_command_tells_of_runs_that_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails_at_5(run: Run, samples: Samples) -> dict[str, float]:
+        return {"rms": 1 / (run.settings["m"] - 5)}
+
+    monkeypatch.setitem(MEASURES, "pca", fails_at_5)
+    command = ["reproduce", "pca", "--embedded", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(command) == 1
+    out, err = capsys.readouterr()
+    assert err.count("ZeroDivisionError") == 4
+    assert f"lincode: 4 of {len(PCA)} runs failed, see above" in err
+    assert f"[1/{len(PCA)}] pca SCNN 5 300 seed 0: failed; time left unknown" in out
+    assert len(records(tmp_path)) == len(PCA) - 4
+
+
+@pytest.mark.parametrize("out", ["file", "/proc/nowhere"])
+def test_a_folder_that_cannot_be_is_refused_before_anything_runs(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.delitem(MEASURES, "pca")
+    command = ["reproduce", "pca", "--embedded", "--jobs", "1", "--out", str(tmp_path / out)]
+    assert main(command) == 2
+    assert "runs, " not in capsys.readouterr().out
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

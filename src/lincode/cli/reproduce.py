@@ -147,17 +147,16 @@ def progress(runs: Sequence[Run], jobs: int) -> Iterator[Any]:
         else:
             left.note(run, outcome)
             line = f"{run.label}: {duration(outcome)}"
-        rest = (
-            f"about {duration(left.seconds())} left" if left.left else f"{duration(since())} in all"
-        )
         if bar is None:
-            print(f"[{len(runs) - len(left.left)}/{len(runs)}] {line}; {rest}", flush=True)
+            print(f"[{len(runs) - len(left.left)}/{len(runs)}] {line}; {rest()}", flush=True)
         else:
             bar.print(line)
-            bar.update(bar.task_ids[0], advance=1, rest=rest)
+            bar.update(bar.task_ids[0], advance=1, rest=rest())
 
-    def since() -> float:
-        return time.perf_counter() - start
+    def rest() -> str:
+        if not left.left:
+            return f"{duration(time.perf_counter() - start)} in all"
+        return f"about {duration(left.seconds())} left" if left.seen else "time left unknown"
 
     if bar is None:
         yield told

@@ -116,6 +116,8 @@ class Experiment:
     tables: Callable[[Sequence[Record]], list[Table]]
     figures: Mapping[str, Draw] = field(default_factory=dict)
     """By name of the file"""
+    tried: str = ""
+    """Where a claim does not hold: what was tried, and what seems to be the reason"""
 
 
 def weighed(sentence: str, paper: str, ours: str, difference: float, chance: float) -> Claim:
@@ -141,8 +143,6 @@ def mean_and_deviation(values: Any, form: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people say them."""
-    if not np.isfinite(seconds):
-        return "who knows how long"
     if seconds < 90:
         return f"{seconds:.3g} s"
     if seconds < 5400:

@@ -190,9 +190,7 @@ class TimeLeft:
             self.seen.append((run, seconds))
 
     def seconds(self) -> float:
-        """Of the rest; nan until something is done."""
-        if not self.seen:
-            return np.nan
+        """Of the rest, once something is done."""
         return sum(self._guess(run) for run in self.left) / min(self.jobs, max(1, len(self.left)))
 
     def _guess(self, run: Run) -> float:

@@ -88,6 +88,7 @@ def head(chapters: Sequence[Chapter], scale: str) -> str:
     """What it is, the score, and where to find what."""
     claims = [claim for chapter in chapters for claim in chapter.claims]
     judged = [claim for claim in claims if claim.holds is not None]
+    close = sum(claim.close for claim in claims)
     records = {record.run.key: record for chapter in chapters for record in chapter.records}
     seconds = sum(record.seconds for record in records.values())
     links = "\n".join(
@@ -97,11 +98,11 @@ def head(chapters: Sequence[Chapter], scale: str) -> str:
 <h1>A linear approach for sparse coding, reproduced</h1>
 <p class="lead">The experiments of Section 4 of Montalto, Tessitore and Prevete (Neurocomputing
 149, 2015), run with lincode: what the paper says, what came out here, and whether it holds.
-All choices were made on validation data.</p>
+λ, thresholds and classifiers were chosen on validation data.</p>
 {warnings_of(chapters, scale)}
 <ul class="score">
 <li><b>{sum(claim.holds is True for claim in judged)} of {len(judged)}</b> claims that can be judged
-hold here</li>
+hold here{f"; {close} more are too close to say" if close else ""}</li>
 <li><b>{len(records)}</b> runs, {escape(scale)} scale</li>
 <li><b>{duration(seconds)}</b> of computing in all</li>
 </ul>
@@ -141,10 +142,19 @@ def section(chapter: Chapter, pictures: Mapping[str, bytes], scale: str) -> str:
 <p>{escape(x.about)}</p>
 <p class="soft">Data: {escape(chapter.data)}. {done} runs, {duration(chapter.seconds)}.{part}</p>
 {claims_table(chapter.claims)}
+{tried(chapter)}
 {figures}
 {tables}
 <pre>{escape(command(chapter, scale))}</pre>
 </section>"""
+
+
+def tried(chapter: Chapter) -> str:
+    """What was done about claims that do not hold."""
+    text = chapter.experiment.tried
+    if not text or all(claim.holds is not False for claim in chapter.claims):
+        return ""
+    return f"<p><b>Where it does not hold.</b> {escape(text)}</p>"
 
 
 def command(chapter: Chapter, scale: str) -> str:
