@@ -126,6 +126,15 @@ def weighed(sentence: str, paper: str, ours: str, difference: float, chance: flo
     return Claim(sentence, paper, ours, None if close else difference > 0, close)
 
 
+def chosen(found: Iterable[tuple[Any, float, Any]]) -> dict[Any, Any]:
+    """Of (key, validation error, value) by key the value that errs least, the first of equals."""
+    least: dict[Any, tuple[float, Any]] = {}
+    for key, error, value in found:
+        if key not in least or error < least[key][0]:
+            least[key] = error, value
+    return {key: value for key, (_, value) in least.items()}
+
+
 def common(
     found: Mapping[str, Mapping[Any, Any]], names: Iterable[str]
 ) -> dict[str, dict[Any, Any]]:

@@ -17,6 +17,7 @@ from lincode.experiments.experiment import (
     Run,
     Scale,
     Table,
+    chosen,
     percent,
     points,
 )
@@ -38,6 +39,7 @@ CITED = (
 )
 """The paper's Table 1: numbers of other publications."""
 PAPER_SCNN = 0.02
+NOISY = "lincode: SCNN, noise in training"
 BEST = "lincode: SCNN, signs split"
 CLOSE = 0.002
 """A difference of error that counts as very close. Our measure."""
@@ -153,19 +155,19 @@ METHODS: dict[str, Callable[[Split, Mapping[str, Any], int], Mapping[str, Any]]]
 
 def best(records: Sequence[Record]) -> dict[str, tuple[Record, Mapping[str, Any]]]:
     """By method what has the least validation error."""
-    found: dict[str, tuple[Record, Mapping[str, Any]]] = {}
-    for record in records:
-        if record.run.group == "mnist-units":
-            made = {
-                "SCNN": record["plain"],
-                BEST: record["split"],
-            }
-        else:
-            made = {record["method"]: record.result}
-        for method, result in made.items():
-            if method not in found or result["val_error"] < found[method][1]["val_error"]:
-                found[method] = record, result
-    return found
+    return chosen(
+        (method, result["val_error"], (record, result))
+        for record in records
+        for method, result in by_method(record).items()
+    )
+
+
+def by_method(record: Record) -> Mapping[str, Mapping[str, Any]]:
+    """What a record has to say of which method."""
+    if record.run.group == "mnist-units":
+        noise = record.run.settings.get("noise")
+        return {NOISY if noise else "SCNN": record["plain"], BEST: record["split"]}
+    return {record["method"]: record.result}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -176,9 +178,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     record, result = found["SCNN"]
     scnn = result["test_error"]
     ours = mnist_units.with_deviation(scnn, record)
-    by_units = mnist_units.best_by_units(
-        [record for record in records if record.run.group == "mnist-units"], "plain"
-    )
+    by_units = mnist_units.best_by_units([r for r in records if "SCNN" in by_method(r)], "plain")
     made = [
         Claim("The best error of SCNN is (at most) 2.0 %.", "2.0 %", ours, scnn <= PAPER_SCNN),
         Claim(
@@ -235,7 +235,8 @@ EXPERIMENT = Experiment(
     "mnist",
     "The paper's rows are numbers of other publications. Beside them, methods that run here on"
     " the same 50,000/10,000/10,000 digits, each with a small grid of settings of its own,"
-    " followed by a one-vs-one linear SVM on features of one scale. SCNN and SCNN with signs"
-    " split are the runs of Table 2: far more settings were tried there than for any other row.",
+    " followed by a one-vs-one linear SVM on features of one scale. The rows of SCNN are the runs"
+    " of Table 2: far more settings were tried there than for any other row. The claims are judged"
+    " by SCNN without noise in training, as in the paper.",
     runs, claims, tables,
 )  # fmt: skip

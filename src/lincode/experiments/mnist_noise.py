@@ -16,6 +16,7 @@ from lincode.experiments.experiment import (
     Run,
     Scale,
     Table,
+    chosen,
     percent,
     points,
 )
@@ -107,14 +108,13 @@ def noisy(data: Split, sigma: float, seed: int, reading: str = PRINTED) -> Split
 
 def best(records: Sequence[Record]) -> dict[str, dict[float, Mapping[str, Any]]]:
     """By method and noise what has the least validation error."""
-    found: dict[str, dict[float, Mapping[str, Any]]] = {}
-    for record in records:
-        for method, result in record.result.items():
-            at = found.setdefault(method, {})
-            sigma = record["sigma"]
-            if sigma not in at or result["val_error"] < at[sigma]["val_error"]:
-                at[sigma] = result
-    return {x: dict(sorted(found[x].items())) for x in PAPER if x in found}
+    found = chosen(
+        ((method, record["sigma"]), result["val_error"], result)
+        for record in records
+        for method, result in record.result.items()
+    )
+    best = {x: {sigma: found[x, sigma] for sigma in SIGMAS if (x, sigma) in found} for x in PAPER}
+    return {x: at for x, at in best.items() if at}
 
 
 def by_reading(records: Sequence[Record]) -> dict[str, list[Record]]:

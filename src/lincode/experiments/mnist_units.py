@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from lincode import MiniBatchSCNN
-from lincode.experiments.experiment import Claim, Experiment, Record, Run, Scale, Table, percent
+from lincode.experiments.experiment import (
+    Claim,
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    chosen,
+    percent,
+)
 from lincode.experiments.linear_codes import KINDS, classify
 from lincode.experiments.samples import Samples
 
@@ -77,11 +86,7 @@ def learned(X: Any, settings: Mapping[str, Any], seed: int) -> MiniBatchSCNN:
 
 def best_by_units(records: Sequence[Record], kind: str) -> dict[int, Record]:
     """By number of units the run whose validation error is least."""
-    found: dict[int, Record] = {}
-    for record in records:
-        m = record["m"]
-        if m not in found or record[kind]["val_error"] < found[m][kind]["val_error"]:
-            found[m] = record
+    found = chosen((record["m"], record[kind]["val_error"], record) for record in records)
     return dict(sorted(found.items()))
 
 
@@ -131,10 +136,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
     ]
     for row, best in rows_of(records).items():
         kind, _ = ROWS[row]
-        chosen = [best.get(m) for m in sizes]
+        own = [best.get(m) for m in sizes]
         for name, key in ((row, "test_error"), ("… on validation digits", "val_error")):
-            rows.append([name, *(percent(r[kind][key], 2) if r else "" for r in chosen)])
-        rows.append(["… λ, zeros, C", *(chosen_words(r, kind) if r else "" for r in chosen)])
+            rows.append([name, *(percent(r[kind][key], 2) if r else "" for r in own)])
+        rows.append(["… λ, zeros, C", *(chosen_words(r, kind) if r else "" for r in own)])
     seconds = {m: [r["fit_seconds"] for r in records if r["m"] == m] for m in sizes}
     rows.append(["runs (λ, noise or not)", *(str(len(seconds[m])) for m in sizes)])
     rows.append(["seconds to train, mean", *(f"{sum(s) / len(s):.0f}" for s in seconds.values())])
