@@ -134,4 +134,6 @@ EXPERIMENT = Experiment(
     " ASCNN and SAANN for the library's default of 150 and 300 passes: with ten times as many they"
     " come closer to PCA at 50 units, 6.6 and 13.4 % above it, in the same order.",
     runs, claims, tables, {"figure-2-pca": draw},
+    "SAANN’s error falls from a higher start. As a share of that start the errors fall by 81 % for"
+    " SCNN, 77.3 % for ASCNN and 77.1 % for SAANN, in the paper’s order.",
 )  # fmt: skip
