@@ -27,10 +27,10 @@ from lincode.experiments.networks import build, paper_lams
 from lincode.experiments.samples import Samples, Split
 
 LADDERS: dict[str, list[dict[str, float]]] = {
-    "SCNN": [{"tol": 1e-1}, {"tol": 1e-2}, {"tol": 1e-3}, {"tol": 1e-4}],
+    "SCNN": [{"tol": 1e-2}, {"tol": 1e-3}, {"tol": 1e-4}],
     "ASCNN": [{"max_iter": 2}, {"max_iter": 10}, {"max_iter": 50}],
     "SAANN": [{"max_iter": 2}, {"max_iter": 10}, {"max_iter": 50}],
-    "Sparsenet": [{"max_iter": 1}, {"max_iter": 3}, {"max_iter": 10}, {"max_iter": 30}],
+    "Sparsenet": [{"max_iter": 3}, {"max_iter": 10}, {"max_iter": 30}],
 }
 
 
