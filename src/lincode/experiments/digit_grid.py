@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from lincode.experiments.drawing import draw_lines
 from lincode.experiments.experiment import (
     Record,
     Run,
@@ -179,3 +180,9 @@ def table_of(records: Sequence[Record], by: str, name: str, title: str, what: st
         for network, points in found.items()
     ]
     return Table(name, title, [what, *map(str, at)], rows)
+
+
+def draw_accuracies(figure: Any, records: Sequence[Record], by: str, label: str) -> None:
+    """Accuracy against a setting, on an axis that does not make much of a point or two."""
+    axes = draw_lines(figure, over_seeds(records, by), label, "test accuracy")
+    axes.set_ylim(min(0.7, axes.get_ylim()[0]), 1)

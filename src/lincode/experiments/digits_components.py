@@ -9,12 +9,11 @@ from lincode.experiments.digit_grid import (
     LINES,
     READING,
     STOPS,
+    draw_accuracies,
     grid_run,
     means,
-    over_seeds,
     table_of,
 )
-from lincode.experiments.drawing import draw_lines
 from lincode.experiments.experiment import (
     Claim,
     Experiment,
@@ -101,7 +100,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """Accuracy against the number of units."""
-    draw_lines(figure, over_seeds(records, "m"), "units", "test accuracy")
+    draw_accuracies(figure, records, "m", "units")
 
 
 EXPERIMENT = Experiment(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lincode.experiments.digit_grid import LINES, chance, grid_run, means, over_seeds, table_of
-from lincode.experiments.drawing import draw_lines
+from lincode.experiments.digit_grid import LINES, chance, draw_accuracies, grid_run, means, table_of
 from lincode.experiments.experiment import (
     Claim,
     Experiment,
@@ -75,7 +74,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def draw(figure: Any, records: Sequence[Record]) -> None:
     """Accuracy against the side of the digits."""
-    draw_lines(figure, over_seeds(records, "side"), "side of the digits (pixels)", "test accuracy")
+    draw_accuracies(figure, records, "side", "side of the digits (pixels)")
 
 
 EXPERIMENT = Experiment(
