@@ -199,14 +199,14 @@ def picture(name: str, content: bytes) -> str:
 
 def numbers(table: Table) -> str:
     """A table of numbers."""
-    header = "".join(
-        f"<th{side(column[-1] if column else '')}>{escape(name)}</th>"
-        for name, *column in zip(table.columns, *table.rows, strict=True)
-    )
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td{side(cell)}>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
-    )
+    sides = [side(column) for column in zip(*table.rows, strict=True)]
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        pairs = zip(sides, cells, strict=True)
+        return "".join(f"<{tag}{at}>{escape(cell)}</{tag}>" for at, cell in pairs)
+
+    header = line("th", table.columns)
+    rows = "\n".join(f"<tr>{line('td', row)}</tr>" for row in table.rows)
     return f"""<div class="scroll"><table class="numbers"><caption>{escape(table.caption)}</caption>
 <thead><tr>{header}</tr></thead>
 <tbody>
@@ -214,6 +214,6 @@ def numbers(table: Table) -> str:
 </tbody></table></div>"""
 
 
-def side(cell: str) -> str:
-    """Numbers stand to the right."""
-    return ' class="right"' if cell[:1].isdigit() or cell in ("", "–") else ""
+def side(column: Sequence[str]) -> str:
+    """A column that has numbers stands to the right."""
+    return ' class="right"' if any(cell[:1].isdigit() for cell in column) else ""
