@@ -136,6 +136,10 @@ def test_networks_are_compared_on_the_draws_that_all_have() -> None:
     assert digit_grid.shared_draws([*whole, more, alone], "m") == [*whole, alone]
     assert digit_grid.over_seeds([*whole, more, alone], "m")["SCNN"] == {25: [0.8], 50: [0.3]}
     assert digit_grid.means([*whole, more, alone], "m")["SCNN"] == {25: 0.8}
+    one_draw = digit_grid.chance(whole, "m")
+    assert digit_grid.chance([*whole, more], "m") == one_draw  # no second draw to compare on
+    second = [a_record([1.0], [0.8], x, 25, 1) for x in networks.NETWORKS]
+    assert digit_grid.chance([*whole, *second], "m") == pytest.approx(one_draw / 2**0.5)
 
 
 def figure_5(

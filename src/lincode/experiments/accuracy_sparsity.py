@@ -27,7 +27,7 @@ from lincode.experiments.experiment import (
     percent,
     weighed,
 )
-from lincode.experiments.networks import NETWORKS
+from lincode.experiments.networks import NETWORKS, network_of
 
 SPARSE = 0.8
 """A sparsity area that counts as high; the paper's compromise is at about 0.8."""
@@ -72,7 +72,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     sparse = {x: best(found[x], SPARSE) for x in NETWORKS}
     tops = ", ".join(f"{x} {percent(top[x])}" for x in NETWORKS)
     others = [accuracy for x in ("ASCNN", "SAANN") if (accuracy := sparse[x]) is not None]
-    error = chance(found["SCNN"])
+    error = chance(records, "m")
 
     def accurate(x: str) -> Claim:
         accuracy = sparse[x]
@@ -120,12 +120,12 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
     """A point for each λ and draw."""
     axes = figure.subplots()
     for x, draws in clouds(records).items():
-        base, _, variant = x.partition(",")
+        base = network_of(x)
         axes.scatter(
             [record["sparsity_area"] for record in draws],
             [record["test_accuracy"] for record in draws],
-            s=14, alpha=0.6, color=COLOURS[base], marker="+" if variant else MARKERS[base],
-            label=x, linewidths=0.8 if variant else 0,
+            s=14, alpha=0.6, color=COLOURS[base], marker="+" if x != base else MARKERS[base],
+            label=x, linewidths=0.8 if x != base else 0,
         )  # fmt: skip
     axes.axhline(ACCURATE, color="#999999", linewidth=0.8)
     axes.axvline(SPARSE, color="#999999", linewidth=0.8)

@@ -20,7 +20,7 @@ from lincode.experiments.experiment import (
     mean_and_deviation,
 )
 from lincode.experiments.linear_codes import svm_errors
-from lincode.experiments.networks import NETWORKS, build, paper_lams
+from lincode.experiments.networks import NETWORKS, build, network_of, paper_lams
 from lincode.experiments.samples import Samples
 from lincode.metrics import sparsity, sparsity_area
 
@@ -56,10 +56,10 @@ def grid_run(
     n: list[int], n_lams: int,
 ) -> Run:  # fmt: skip
     """A network over its λ."""
-    base, own = network.partition(",")[0], LINES[network]
+    own = LINES[network]
     settings = {
-        "network": network, "m": m, "side": side, "n": n, "lams": paper_lams(base, n_lams),
-        "stop": STOP[base], "Cs": list(CS), **({"own": own} if own else {}),
+        "network": network, "m": m, "side": side, "n": n, "lams": paper_lams(network, n_lams),
+        "stop": STOP[network_of(network)], "Cs": list(CS), **({"own": own} if own else {}),
     }  # fmt: skip
     return Run(group, scale, seed, embedded, settings)
 
@@ -83,8 +83,8 @@ def _measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         "sparsity_area": [], "fit_seconds": [], "encode_seconds": [],
     }  # fmt: skip
     for lam in settings["lams"]:
-        base, own = settings["network"].partition(",")[0], settings.get("own", {})
-        network = build(base, settings["m"], lam, run.seed, **settings["stop"], **own)
+        own = settings["stop"] | settings.get("own", {})
+        network = build(settings["network"], settings["m"], lam, run.seed, **own)
         fit_seconds = seconds_of(lambda n=network: n.fit(data.train))  # type: ignore[misc]
         train, val, test = (network.transform(X) for X in (data.train, data.val, data.test))
         found = svm_errors((train, val, test), data, settings["Cs"])
@@ -143,10 +143,13 @@ def shared_draws(records: Sequence[Record], by: str) -> list[Record]:
     return [r for r in records if (r[by], r.run.seed) in whole or r[by] not in settled]
 
 
-def chance(records: Sequence[Record]) -> float:
-    """The standard error of a difference of two accuracies of some 87 %, by the digits tested."""
-    draws = len({record.run.seed for record in records})
-    return float(np.sqrt(2 * 0.87 * 0.13 / (draws * records[0]["n"][2])))
+def chance(records: Sequence[Record], by: str) -> float:
+    """The standard error of a difference of two accuracies of some 87 %, where it is largest."""
+    seeds: dict[Any, set[int]] = {}
+    for record in shared_draws(records, by):
+        seeds.setdefault(record[by], set()).add(record.run.seed)
+    fewest = min(map(len, seeds.values()))
+    return float(np.sqrt(2 * 0.87 * 0.13 / (fewest * records[0]["n"][2])))
 
 
 def over_seeds(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[float]]]:

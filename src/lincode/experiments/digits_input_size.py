@@ -54,14 +54,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             f" measure: it ranges over at most {points(UNAFFECTED)}).",
             "not affected",
             ", ".join(f"{x} ranges over {points(spread[x])}" for x in ("SCNN", "Sparsenet")),
-            UNAFFECTED - max(spread["SCNN"], spread["Sparsenet"]), chance(records),
+            UNAFFECTED - max(spread["SCNN"], spread["Sparsenet"]), chance(records, "side"),
         ),
         weighed(
             "ASCNN and SAANN depend strongly on it (our measure: from the smallest to the largest"
             f" digits they lose more than {points(UNAFFECTED)}).",
             "strongly dependent",
             ", ".join(f"{x} loses {points(loss[x])}" for x in ("ASCNN", "SAANN")),
-            min(loss["ASCNN"], loss["SAANN"]) - UNAFFECTED, chance(records),
+            min(loss["ASCNN"], loss["SAANN"]) - UNAFFECTED, chance(records, "side"),
         ),
     ]  # fmt: skip
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lincode.experiments.networks import network_of
+
 COLOURS = {
     "SCNN": "#0b6e99", "ASCNN": "#c2571a", "SAANN": "#7a3e9d", "Sparsenet": "#2e7d32",
     "PCA": "#555555",
@@ -23,8 +25,8 @@ def draw_lines(
     """
     axes = figure.subplots()
     for name, points in found.items():
-        base, _, variant = name.partition(",")
-        style = ":" if variant else "--" if name == "PCA" else "-"
+        base = network_of(name)
+        style = ":" if name != base else "--" if name == "PCA" else "-"
         axes.errorbar(
             list(points), [np.mean(v) for v in points.values()],
             [np.std(v) for v in points.values()], label=name, color=COLOURS[base],

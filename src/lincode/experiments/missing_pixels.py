@@ -41,7 +41,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     return [
         Run("missing-pixels", scale, seed, embedded, {
             "network": network, "own": own, "m": m, "n": n, "levels": LEVELS, "deviation": 1.0,
-            "lams": paper_lams(network.partition(",")[0], n_lams),
+            "lams": paper_lams(network, n_lams),
         })
         for network, own in LINES.items()
     ]  # fmt: skip
@@ -67,8 +67,8 @@ def _measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     val_rms: list[list[float]] = []
     best: dict[float, tuple[float, dict[str, Any]]] = {}
     for lam in settings["lams"]:
-        name = settings["network"].partition(",")[0]
-        network = build(name, settings["m"], lam, run.seed, **settings["own"]).fit(train)
+        network = build(settings["network"], settings["m"], lam, run.seed, **settings["own"])
+        network.fit(train)
         row = []
         for level, (val, test) in holes.items():
             error = unit * rms_error(whole[0], network.inverse_transform(network.transform(val)))

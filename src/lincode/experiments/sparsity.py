@@ -10,7 +10,7 @@ import numpy as np
 from lincode.experiments.drawing import COLOURS
 from lincode.experiments.experiment import Claim, Experiment, Record, Table
 from lincode.experiments.missing_pixels import LEVELS, LINES, runs
-from lincode.experiments.networks import NETWORKS
+from lincode.experiments.networks import NETWORKS, network_of
 from lincode.metrics import THRESHOLDS
 
 LOW, HIGH = 0.01, 0.8
@@ -87,7 +87,7 @@ def draw(figure: Any, records: Sequence[Record]) -> None:
     figure.set_size_inches(13, 3.8)
     panels = figure.subplots(1, max(len(found), 1), sharey=True, squeeze=False)[0]
     for axes, (x, lines) in zip(panels, found.items(), strict=False):
-        colour = COLOURS[x.partition(",")[0]]
+        colour = COLOURS[network_of(x)]
         for k, line in enumerate(lines):
             axes.plot(
                 THRESHOLDS, line, color=colour, alpha=0.3 + 0.7 * k / (len(lines) - 1),
