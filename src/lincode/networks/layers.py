@@ -79,9 +79,7 @@ class TwoLayerTraining(BestPassTraining):
         return self.energy_function.value(self.dense_rows(rows), self.D.weights, self.C.weights)
 
 
-def random_layers(
-    m: int, p: int, scale: float, rng: np.random.RandomState, *, init: str
-) -> Layers:
+def random_layers(m: int, p: int, scale: float, rng: np.random.RandomState, *, init: str) -> Layers:
     """Return uniform random weights.
 
     With ``init="paper"`` they are in [−1, 1], whatever the number of units and features. With
