@@ -128,7 +128,7 @@ def test_callback_is_called_after_each_pass_and_can_stop_training(
     assert [now.n_iter for now in seen] == [1, 2], (
         "the callback is not called after it stopped training"
     )
-    assert network.stop_reason_.startswith("the callback asked to stop")
+    assert network.stop_reason_.startswith("the callback requested a stop")
     assert len(network.energy_path_) == network.n_iter_ + 1
     if isinstance(network, ASCNN):
         assert len(network.first_stage_energy_path_) == 3
@@ -232,7 +232,7 @@ def test_bad_data_and_missing_fit_raise_errors(network: Any, digits: Any) -> Non
     network = clone(network).fit(digits)
     with pytest.raises(ValueError, match="64 features"):
         network.transform(digits[:, :10])
-    with pytest.raises(ValueError, match="codes must have 12 columns, as transform gives, got 3"):
+    with pytest.raises(ValueError, match="12 columns, as returned by transform, got 3"):
         network.inverse_transform(np.ones((2, 3)))
     bad = digits.copy()
     bad[0, 0] = np.nan

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lincode.networks._alternate import alternate
 from lincode.networks.epochs import Adam, BestPassTraining, Schedule, root_mean_square
+from lincode.networks.training import train
 
 
 class ScriptedTraining(BestPassTraining):
@@ -38,7 +38,7 @@ class ScriptedTraining(BestPassTraining):
 @pytest.mark.parametrize("energies", [[5.0, 3.0, 4.0, 3.5], [5.0, 7.0, 6.0], [5.0, 4.0, 3.0]])
 def test_the_best_pass_is_kept(energies: list[float]) -> None:
     training = ScriptedTraining(energies)
-    outcome = alternate(training, max_iter=len(energies) - 1, tol=0.0)
+    outcome = train(training, max_iter=len(energies) - 1, tol=0.0)
     assert training.restored == int(np.argmin(energies))
     assert outcome.energy_path[:-1] == energies[:-1]
     assert outcome.energy_path[-1] == min(energies)
@@ -47,7 +47,7 @@ def test_the_best_pass_is_kept(energies: list[float]) -> None:
 
 def test_each_pass_uses_every_row_once_and_the_rate_decreases_to_zero() -> None:
     training = ScriptedTraining([9.0, 8.0, 7.0], n=10, batch_size=4)
-    alternate(training, max_iter=2, tol=0.0)
+    train(training, max_iter=2, tol=0.0)
     assert [len(rows) for rows in training.batches] == [4, 4, 2, 4, 4, 2]
     for one_pass in (training.batches[:3], training.batches[3:]):
         assert sorted(np.concatenate(one_pass)) == list(range(10))

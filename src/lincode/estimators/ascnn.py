@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.blocks import dense, dense_blocks
 from lincode.core.types import Rows
-from lincode.estimators._checks import check_choice
 from lincode.estimators.network import BaseTwoLayerNetwork, check_positive
-from lincode.networks._alternate import Callback, Outcome, Reason
+from lincode.estimators.validation import check_choice
 from lincode.networks.ascnn import ASCNNEnergy, FirstStageTraining, FirstStageWeights, fit_encoder
 from lincode.networks.epochs import root_mean_square
 from lincode.networks.layers import Layers, TwoLayerTraining
+from lincode.networks.training import Callback, Outcome, Reason
+from lincode.rows.memory import dense, dense_blocks
 
 
 class ASCNN(BaseTwoLayerNetwork):

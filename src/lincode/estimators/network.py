@@ -7,23 +7,22 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import dense, dense_blocks
 from lincode.core.types import Array, Rows
-from lincode.estimators._checks import (
+from lincode.estimators.base import DictionaryTransformer
+from lincode.estimators.validation import (
+    check_callback,
     check_choice,
     check_flag,
     check_number,
-    check_rows,
+    check_scaled_rows,
+    check_verbose,
     unchanged_on_failure,
 )
-from lincode.estimators._dictionary import DictionaryTransformer
 from lincode.exceptions import InvalidInputError
-from lincode.networks._alternate import Iteration, Outcome, Reason, Training, alternate
 from lincode.networks.epochs import Schedule
 from lincode.networks.layers import (
     Layers,
@@ -32,9 +31,11 @@ from lincode.networks.layers import (
     apply_encoder,
     random_layers,
 )
+from lincode.networks.training import Iteration, Outcome, Reason, Training, train
+from lincode.rows.memory import dense, dense_blocks
 
 ALL_PASSES_MADE = "all max_iter passes were made, over which the learning rate decreased to zero"
-SCALE_REMEDY = (
+SCALE_ADVICE = (
     "Divide X by {0} and alpha by its square; this changes nothing but the scale of the network."
 )
 
@@ -61,10 +62,10 @@ class BaseGradientNetwork(DictionaryTransformer):
             self._check_parameters()
             is_warm = self.warm_start and hasattr(self, "components_")
             previous = vars(self).copy() if is_warm else {}
-            X = check_rows(self, X, reset=True, scale=True, remedy=SCALE_REMEDY)
+            X, lengths = check_scaled_rows(self, X, reset=True, advice=SCALE_ADVICE)
             if previous:
                 self._check_warm_start_shape(previous["components_"], X)
-            if not (X.data if scipy.sparse.issparse(X) else X).any():
+            if lengths.rms == 0:
                 warnings.warn(
                     f"{type(self).__name__}: all entries of X are zero, so the fitted network is"
                     " meaningless; check how X was loaded and scaled.",
@@ -92,7 +93,7 @@ class BaseGradientNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        return self._codes(check_rows(self, X, reset=False, scale=True, remedy=SCALE_REMEDY))
+        return self._codes(check_scaled_rows(self, X, reset=False, advice=SCALE_ADVICE)[0])
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the energy per sample of X. Larger is better.
@@ -114,7 +115,7 @@ class BaseGradientNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        X = check_rows(self, X, reset=False, scale=True, remedy=SCALE_REMEDY)
+        X = check_scaled_rows(self, X, reset=False, advice=SCALE_ADVICE)[0]
         total = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
         return -float(total) / int(X.shape[0])
 
@@ -144,7 +145,7 @@ class BaseGradientNetwork(DictionaryTransformer):
                 print(f"[{type(self).__name__}] {iteration}", flush=True)
             return self.callback is not None and bool(self.callback(iteration))
 
-        return alternate(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
+        return train(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
 
     def _stop_reason(self, outcome: Outcome) -> str:
         """Return a sentence that says why training ended."""
@@ -168,7 +169,7 @@ class BaseGradientNetwork(DictionaryTransformer):
     def _check_alpha(self, *, or_none: bool = False) -> None:
         if isinstance(self.alpha, str):
             raise InvalidInputError(
-                f"alpha must be a finite number of at least 0{' or None' if or_none else ''}, got"
+                f"alpha must be {'None or ' if or_none else ''}a finite number of at least 0, got"
                 f" {self.alpha!r}; strings such as '0.05*max' are for SCNN, because"
                 f" {type(self).__name__} has no largest useful alpha."
             )
@@ -181,10 +182,8 @@ class BaseGradientNetwork(DictionaryTransformer):
         check_number("batch_size", self.batch_size, 1, integer=True)
         check_number("max_iter", self.max_iter, 1, integer=True)
         check_flag("warm_start", self.warm_start)
-        if not isinstance(self.verbose, bool | np.bool_):
-            check_number("verbose", self.verbose, 0, integer=True)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidInputError(f"callback must be callable or None, got {self.callback!r}.")
+        check_verbose(self.verbose)
+        check_callback(self.callback)
 
 
 class BaseTwoLayerNetwork(BaseGradientNetwork):
@@ -234,5 +233,5 @@ def check_positive(name: str, value: Any, *, or_none: bool = False) -> None:
     check_number(name, value, 0, or_none=or_none)
     if value == 0:
         raise InvalidInputError(
-            f"{name} must be greater than 0{' or None' if or_none else ''}, got {value!r}."
+            f"{name} must be {'None or ' if or_none else ''}greater than 0, got {value!r}."
         )

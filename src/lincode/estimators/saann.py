@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from lincode.core.types import Rows
-from lincode.estimators._checks import check_choice
 from lincode.estimators.network import BaseTwoLayerNetwork
-from lincode.networks._alternate import Callback, Outcome
+from lincode.estimators.validation import check_choice
 from lincode.networks.epochs import root_mean_square
 from lincode.networks.layers import TwoLayerTraining
 from lincode.networks.saann import SAANNEnergy
+from lincode.networks.training import Callback, Outcome
 
 
 class SAANN(BaseTwoLayerNetwork):

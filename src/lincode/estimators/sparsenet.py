@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.types import Array, Rows
-from lincode.estimators._checks import check_choice, check_number
 from lincode.estimators.network import BaseGradientNetwork, check_positive
+from lincode.estimators.validation import check_choice, check_number
 from lincode.exceptions import InvalidInputError
-from lincode.networks._alternate import Callback, Outcome
 from lincode.networks.epochs import root_mean_square
 from lincode.networks.sparsenet import GainControl, SparsenetEnergy, SparsenetTraining
+from lincode.networks.training import Callback, Outcome
 from lincode.rows.memory import code_blocks
 
 ORIGINAL_ALPHA = 0.22

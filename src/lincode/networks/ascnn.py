@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lincode.core.blocks import dense_blocks
-from lincode.core.encoder_step import encoder_step, factor_data
+from lincode.core.encoder_step import encoder_step
 from lincode.core.smooth_functions import ACTIVATIONS, PENALTIES
 from lincode.core.types import Array, Rows
 from lincode.networks.epochs import Adam, BestPassTraining, Schedule
 from lincode.networks.layers import Layers
+from lincode.rows.memory import dense_blocks, factor_rows
 
 Z_STEPS_PER_BATCH = 5
 """Steps of Z that are made for each step of D in stage 1.
@@ -119,4 +119,4 @@ def fit_encoder(X: Rows, Z: Array) -> Array:
     ZtX = np.zeros((Z.shape[1], X.shape[1]))
     for rows in dense_blocks(X):
         ZtX = ZtX + np.asarray(Z[rows].T @ X[rows], dtype=np.float64)
-    return encoder_step(ZtX, factor_data(X))
+    return encoder_step(ZtX, factor_rows(X))

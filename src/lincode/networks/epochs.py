@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.blocks import blocks, dense, dense_blocks
 from lincode.core.types import Array, Rows
+from lincode.rows.memory import blocks, dense, dense_blocks
 
 DECAY, DECAY_SQUARE = 0.9, 0.999
 """Adam's decay rates for the running means of the gradient and of its square."""
@@ -114,7 +114,7 @@ class EpochTraining(ABC):
         """Return the energy of these rows."""
 
     @abstractmethod
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
         """Finish training after the last pass; yield the name of each step."""
 
     def steps(self) -> Iterator[str]:
@@ -134,11 +134,11 @@ class EpochTraining(ABC):
         """Return 0: the energy may increase anyway, so rounding does not matter."""
         return 0.0
 
-    def watched(self, energy: float) -> float:
+    def monitored_error(self, energy: float) -> float:
         """Return the energy, whose change is reported after each pass."""
         return energy
 
-    def note_change(self, change: float) -> bool:
+    def set_change(self, change: float) -> bool:
         """Return False: training never stops because the energy changed too little."""
         return False
 
@@ -177,7 +177,7 @@ class BestPassTraining(EpochTraining):
             self.lowest_energy, self.best_weights = energy, self.weights
         return energy
 
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
         """Restore the weights of the best pass."""
         self.failed = self.lowest_energy_after_pass > FAILURE_RATIO * self.lowest_energy
         self.restore(self.best_weights)

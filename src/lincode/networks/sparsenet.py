@@ -104,7 +104,7 @@ class SparsenetTraining(EpochTraining):
         """Return the energy of the last pass, or of all rows at the start and at the end."""
         return super().energy() if self.pass_energy is None else self.pass_energy
 
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
         """Make the next call of ``energy`` use all rows."""
         self.pass_energy = None
         yield "last pass"
