@@ -31,8 +31,8 @@ from lincode.model_file import FORMAT, _checksum, describe, load, save
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 6)) @ RNG.standard_normal((6, 6))
 ESTIMATORS: list[Any] = [
-    SCNN(8, 0.2, threshold="match", random_state=0, tol=1e-2),
-    MiniBatchSCNN(8, 0.2, threshold="match", batch_size=20, random_state=0, half_life=np.inf),
+    SCNN(8, 0.2, random_state=0, tol=1e-2),
+    MiniBatchSCNN(8, 0.2, batch_size=20, random_state=0, half_life=np.inf),
     SAANN(4, 0.01, max_iter=3, random_state=0),
     ASCNN(4, 0.01, max_iter=3, random_state=0),
     Sparsenet(4, max_iter=3, random_state=0),
@@ -70,7 +70,7 @@ def assert_same(a: Any, b: Any, where: str = "") -> None:
 
 @pytest.fixture(scope="module")
 def scnn() -> Any:
-    return fit(SCNN(8, 0.2, threshold="match", random_state=0, tol=1e-2))
+    return fit(SCNN(8, 0.2, random_state=0, tol=1e-2))
 
 
 @pytest.fixture(scope="module")
@@ -96,15 +96,15 @@ def test_estimators_are_restored_exactly(estimator: Any, dtype: Any, tmp_path: P
     assert_array_equal(model.get_feature_names_out(), again.get_feature_names_out())
 
 
-@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
-def test_every_algorithm_gives_the_same_codes(scnn: Any, method: str, tmp_path: Path) -> None:
-    scnn = load(save_to(tmp_path, scnn)).set_params(transform_method=method, split_sign=True)
+@pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso"])
+def test_every_algorithm_gives_the_same_codes(scnn: Any, algorithm: str, tmp_path: Path) -> None:
+    scnn = load(save_to(tmp_path, scnn)).set_params(transform_algorithm=algorithm, split_sign=True)
     again = load(save_to(tmp_path, scnn))
     assert_array_equal(scnn.transform(X), again.transform(X))
 
 
 def test_partial_fit_continues_after_loading(tmp_path: Path) -> None:
-    model = MiniBatchSCNN(8, 0.2, threshold="match", random_state=0).partial_fit(X[:30])
+    model = MiniBatchSCNN(8, 0.2, random_state=0).partial_fit(X[:30])
     again = load(save_to(tmp_path, model))
     for estimator in (model, again):
         estimator.partial_fit(X[30:])
@@ -113,7 +113,7 @@ def test_partial_fit_continues_after_loading(tmp_path: Path) -> None:
 
 
 def test_warm_start_continues_after_loading(tmp_path: Path) -> None:
-    for estimator in (SCNN(8, 0.2, threshold="match"), Sparsenet(4, max_iter=3)):
+    for estimator in (SCNN(8, 0.2), Sparsenet(4, max_iter=3)):
         estimator.set_params(random_state=0, warm_start=True)
         again = load(save_to(tmp_path, fit(estimator)))
         assert_same(fit(estimator), fit(again))
@@ -132,7 +132,7 @@ def test_memory_order_is_kept(scnn: Any, tmp_path: Path) -> None:
 
 def test_feature_names_are_kept(tmp_path: Path) -> None:
     frame = pd.DataFrame(X, columns=[f"größe {j}" for j in range(6)])
-    model = fit(SCNN(8, 0.2, threshold="match", random_state=0, tol=1e-2), frame)
+    model = fit(SCNN(8, 0.2, random_state=0, tol=1e-2), frame)
     again = load(save_to(tmp_path, model))
     assert_same(model.feature_names_in_, again.feature_names_in_)
     assert_array_equal(again.transform(frame), model.transform(frame))
@@ -141,21 +141,21 @@ def test_feature_names_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_best_estimator_of_a_search_is_saved(tmp_path: Path) -> None:
-    estimator = SCNN(8, threshold="match", random_state=0, tol=1e-2)
-    search = SCNNCV(estimator, target_sparsity=0.5, shares=[0.3, 0.1], cv=2).fit(X)
+    estimator = SCNN(8, random_state=0, tol=1e-2)
+    search = SCNNCV(estimator, target_sparsity=0.6, alpha_ratios=[0.6, 0.3], cv=2).fit(X)
     again = load(save_to(tmp_path, search))
     assert type(again) is SCNN
-    assert again.alpha == search.alpha_
+    assert again.alpha == again.alpha_ == search.alpha_
     assert_array_equal(again.transform(X), search.transform(X))
 
 
 def test_numpy_scalars_and_arrays_as_parameters(tmp_path: Path) -> None:
     start = RNG.standard_normal((8, 6))
     n_components: Any = np.int64(8)
-    model = SCNN(n_components, np.float64(0.2), threshold="match", init=start, tol=1e-2)
+    model = SCNN(n_components, np.float64(0.2), init=start, tol=1e-2)
     again = load(save_to(tmp_path, fit(model)))
     assert_same(model, again)
-    as_list = fit(SCNN(8, 0.2, threshold="match", init=start.tolist(), tol=1e-2))
+    as_list = fit(SCNN(8, 0.2, init=start.tolist(), tol=1e-2))
     assert load(save_to(tmp_path, as_list)).init == start.tolist()
 
 
@@ -163,7 +163,7 @@ def test_numpy_scalars_and_arrays_as_parameters(tmp_path: Path) -> None:
     "parameter", [{"callback": lambda now: False}, {"random_state": np.random.RandomState(0)}]
 )
 def test_parameters_that_cannot_be_stored_are_reported(parameter: Any, tmp_path: Path) -> None:
-    model = fit(SCNN(8, 0.2, threshold="match", tol=1e-2, **parameter))
+    model = fit(SCNN(8, 0.2, tol=1e-2, **parameter))
     (name,) = parameter
     with pytest.warns(UserWarning, match=f"{name} cannot be stored"):
         save(model, tmp_path / "model")
@@ -346,7 +346,7 @@ def with_nan(A: Any) -> Any:
         ),
         (set_header("values", "extra_", to=1), "missing none, unknown extra_"),
         (set_header("values", "feature_names_in_", to=["a"]), "must be a list of 6 names"),
-        (set_header("values", to={}), "missing energy_, .*, unknown none"),
+        (set_header("values", to={}), "missing alpha_, .*, unknown none"),
         (set_header("transposed", to=["nothing"]), "is damaged"),
         (set_tensor("components_", lambda D: D[:-1]), r"encoder_ must have shape \(m, p\), got"),
         (set_tensor("components_", lambda D: D.ravel()), "components_ must have shape"),

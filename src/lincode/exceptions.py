@@ -18,13 +18,13 @@ class InvalidInputError(ValueError, TypeError):
 
     Examples
     --------
+    >>> from lincode import SCNN
     >>> from lincode.exceptions import InvalidInputError
-    >>> from lincode.vectors import read_vectors
     >>> try:
-    ...     read_vectors("vectors.docx")
+    ...     SCNN(n_components=0).fit([[1.0, 2.0]])
     ... except InvalidInputError as error:
     ...     print(error)
-    the name of a file of vectors must end in .npy, .npz, .csv or .parquet, got vectors.docx.
+    n_components must be None or an integer of at least 1, got 0.
     """
 
 

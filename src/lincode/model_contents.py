@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.stats import CodeStats
+from lincode.core.energy import CodeStats
 from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.saann import SAANN
@@ -77,8 +77,12 @@ FITTED: dict[str, type[Any]] = {
     "stop_reason_": str,
 }
 WEIGHTS = {"components_": "mp", "encoder_": "mp", "energy_path_": "t"}
-SCNN_VALUES: dict[str, type[Any]] = {"matching_threshold_": Real, "n_revived_": Integral}
-MINIBATCH_VALUES: dict[str, type[Any]] = {"n_batches_": Integral, "n_samples_seen_": Integral}
+SCNN_VALUES: dict[str, type[Any]] = {
+    "alpha_": Real,
+    "matching_threshold_": Real,
+    "n_replaced_atoms_": Integral,
+}
+MINIBATCH_VALUES: dict[str, type[Any]] = {"n_steps_": Integral, "n_samples_seen_": Integral}
 # The state from which partial_fit continues.
 STREAM_ARRAYS = {
     "_stream.D": "mp",
@@ -98,7 +102,7 @@ STREAM_VALUES: dict[str, type[Any]] = {
     "_stream.precision": np.dtype,
     "_stream.n_batches": Integral,
     "_stream.n_seen": Integral,
-    "_stream.n_revived": Integral,
+    "_stream.n_replaced": Integral,
     "_stream.batch_energy": Real,
 }
 MODEL_CLASSES = {

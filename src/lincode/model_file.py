@@ -60,7 +60,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> from sklearn.datasets import load_digits
     >>> import lincode
     >>> X = load_digits().data / 16
-    >>> scnn = lincode.SCNN(20, threshold="match", random_state=0).fit(X)
+    >>> scnn = lincode.SCNN(20, random_state=0).fit(X)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     lincode.save(scnn, Path(folder, "digits.safetensors"))
     ...     loaded = lincode.load(Path(folder, "digits.safetensors"))

@@ -179,8 +179,12 @@ def nonnegative_number(text: str, alternatives: str = "") -> float:
 
 
 def alpha(text: str) -> float | str:
-    """Return a number, or the text of a product, which the estimator checks."""
-    return text if "*" in text else nonnegative_number(text, " or a product such as 0.05*max")
+    """Return a number, or text such as "0.05*max", which the estimator checks."""
+    try:
+        float(text)
+    except ValueError:
+        return text
+    return nonnegative_number(text)
 
 
 def threshold(text: str) -> float | str:

@@ -133,7 +133,7 @@ def encode(args: argparse.Namespace) -> None:
         nonlocal n_nonzero
         for block in vectors.blocks(len(names)):
             U = model.transform(block)
-            n_nonzero += U.count_nonzero() if scipy.sparse.issparse(U) else np.count_nonzero(U)
+            n_nonzero += int(np.count_nonzero(U.data if scipy.sparse.issparse(U) else U))
             yield U
 
     n = vectors.X.shape[0]
@@ -210,7 +210,7 @@ def _facts(path: str) -> dict[str, Any]:
         "alpha": getattr(model, "alpha_", model.alpha),
         "encoder_weight": getattr(model, "encoder_weight", None),
         "algorithm": getattr(model, "transform_algorithm", None),
-        "threshold": model._encoder_threshold() if hasattr(model, "threshold") else None,
+        "threshold": getattr(model, "threshold_", None),
         "matching_threshold": getattr(model, "matching_threshold_", None),
         "sparsity": None if usage is None else 1 - usage.mean(),
         "energy": model.energy_,
