@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from operator import add
 
@@ -11,7 +12,13 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem, code_step
-from lincode.core.encoder_step import EncoderFactor, encode, factor_gram, factor_transposed
+from lincode.core.encoder_step import (
+    EncoderFactor,
+    Thresholding,
+    encode,
+    factor_gram,
+    factor_transposed,
+)
 from lincode.core.energy import CodeStats
 from lincode.core.types import Array, Rows
 from lincode.rows.protocol import RowLengths
@@ -169,14 +176,27 @@ class MemoryRows:
         """Return the rows with the given indices, in that order."""
         return self.X[indices]
 
-    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
-        """Set the codes to soft_threshold(X Cᵀ, threshold)."""
+    def take_codes(self, indices: NDArray[np.intp]) -> Array:
+        """Return the present codes of the rows with the given indices."""
+        return self.U[indices]
+
+    def set_codes(self, C: Array, thresholding: Thresholding) -> None:
+        """Set the codes to those of the encoder C."""
         if not C.any():
             self.U[...] = 0
             return
         C = C.astype(self.dtype)
         for rows in chunks(*self.U.shape):
-            encode(self.X[rows], C, threshold, positive=positive, out=self.U[rows])
+            encode(self.X[rows], C, thresholding, out=self.U[rows])
+
+    @contextmanager
+    def temporary_codes(self) -> Iterator[None]:
+        """Start the codes from zero and restore the present ones afterwards."""
+        present, self.U = self.U, np.zeros_like(self.U)
+        try:
+            yield
+        finally:
+            self.U = present
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""

@@ -7,6 +7,7 @@ write one class with these methods.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem
-from lincode.core.encoder_step import EncoderFactor
+from lincode.core.encoder_step import EncoderFactor, Thresholding
 from lincode.core.energy import CodeStats
 from lincode.core.types import Array, Rows
 
@@ -49,8 +50,14 @@ class RowSource(Protocol):
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order, as an array or CSR matrix."""
 
-    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
-        """Set the codes to soft_threshold(X Cᵀ, threshold)."""
+    def take_codes(self, indices: NDArray[np.intp]) -> Array:
+        """Return the present codes of the rows with the given indices."""
+
+    def set_codes(self, C: Array, thresholding: Thresholding) -> None:
+        """Set the codes to those of the encoder C."""
+
+    def temporary_codes(self) -> AbstractContextManager[None]:
+        """Return a context in which the codes start from zero; the present ones are restored."""
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
