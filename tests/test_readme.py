@@ -67,9 +67,8 @@ def test_paper_page_has_the_tables_of_the_results(table: str) -> None:
 
 def test_paper_page_counts_the_claims() -> None:
     with open(RESULTS / "tables" / "claims.csv", encoding="utf-8", newline="") as file:
-        verdicts = [row["verdict"] for row in csv.DictReader(file)]
-    counts = [verdicts.count(x) for x in ("holds", "does not hold", "too close to say")]
-    expected = "Of {} claims, {} hold, {} do not hold, and {} are too close to say".format(
-        len(verdicts), *counts
-    )
-    assert expected in " ".join(read("docs/paper.md").split())
+        outcomes = [row["outcome"] for row in csv.DictReader(file)]
+    counts = [outcomes.count(x) for x in ("reproduced", "not reproduced", "inconclusive")]
+    expected = "Of {} claims, {} were reproduced, {} were not reproduced, and {} are inconclusive."
+    page = " ".join(read("docs/paper.md").split())
+    assert expected.format(len(outcomes), *counts) in page
