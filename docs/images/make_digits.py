@@ -6,6 +6,7 @@ Run ``python docs/images/make_digits.py`` from the root of the repository.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -27,7 +28,8 @@ def main() -> None:
         rows[f'"{algorithm}"'] = scnn.reconstruct(X[:N_DIGITS])
 
     figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.9))
+    panels: Any = figure.subfigures(1, 2, width_ratios=(1, 1.9))
+    left, right = panels
     plot_atoms(scnn, ax=left.subplots()).set_title("100 atoms", fontsize=10)
     right.suptitle("Digits, and reconstructions by transform_algorithm", fontsize=10)
     axes = right.subplots(len(rows), N_DIGITS)
