@@ -39,7 +39,7 @@ def run(X: Any, quick: bool) -> Section:
     problems = (
         [Problem(small, 20, 5), Problem(X[:500], 100, 1)]
         if quick
-        else [Problem(small, 100, 200), Problem(X[:5000], 400, 5)]
+        else [Problem(small, 100, 200), Problem(X[:1000], 100, 10), Problem(X[:5000], 400, 5)]
     )
     rows = []
     for problem in problems:
