@@ -115,7 +115,7 @@ MODEL_CLASSES = {
             FITTED | SCNN_VALUES | MINIBATCH_VALUES | STREAM_VALUES,
         ),
         ModelClass(SAANN, WEIGHTS, FITTED),
-        ModelClass(ASCNN, WEIGHTS | {"bottom_energy_path_": "t"}, FITTED),
+        ModelClass(ASCNN, WEIGHTS | {"first_stage_energy_path_": "t"}, FITTED),
         ModelClass(
             Sparsenet,
             {"components_": "mp", "variance_": "m", "energy_path_": "t"},
