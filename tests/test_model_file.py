@@ -404,6 +404,7 @@ def test_json_keeps_values_and_types(value: Any) -> None:
     assert again == value
 
 
+@pytest.mark.slow
 def test_imports_are_lazy() -> None:
     code = (
         "import sys, sklearn.base, sklearn.utils; before = set(sys.modules);"  # pandas, pyarrow

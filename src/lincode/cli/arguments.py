@@ -15,6 +15,7 @@ import lincode
 from lincode.cli import commands
 
 FORMATS = "npy, npz, csv or parquet"
+DEFAULTS = lincode.SCNN().get_params()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,21 +56,22 @@ def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--alpha",
         type=alpha,
-        help="sparsity penalty: a number, or a fraction of the largest useful value such as"
-        " 0.05*max (default: that of the estimator)",
+        help="sparsity penalty: a number, a fraction of the value at which all codes are zero such"
+        " as 0.05*max, or a factor times the root-mean-square length of the vectors such as 0.2*rms"
+        f" (default: {DEFAULTS['alpha']})",
     )
     add(
         "--threshold",
         type=threshold,
         metavar="T",
         help="threshold of the encoder: a number, match (codes as sparse as in training) or alpha"
-        " (alpha divided by the encoder weight); default: that of the estimator",
+        f" (alpha divided by the encoder weight); default: {DEFAULTS['threshold']}",
     )
     add(
         "--encoder-weight",
         type=nonnegative_number,
         metavar="WEIGHT",
-        help="weight of the encoder in the energy (default: 1)",
+        help=f"weight of the encoder in the energy (default: {DEFAULTS['encoder_weight']:g})",
     )
     add(
         "--max-iter",
@@ -91,7 +93,7 @@ def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of rows in a batch (implies --minibatch)",
     )
-    add("--dtype", choices=("float32", "float64"), help="precision (default: that of X)")
+    add("--dtype", choices=("float32", "float64"), help="convert X in memory (default: as it is)")
     _add_common_arguments(parser)
 
 
