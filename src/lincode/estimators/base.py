@@ -190,7 +190,7 @@ class BaseSCNN(DictionaryTransformer):
             energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
         )
         ridge = eta / len(D) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
-        return -float(total) / len(U) - ridge
+        return float(-total / len(U) - ridge)
 
     def alpha_max(self, X: Any) -> float:
         """Return the smallest alpha for which all codes are zero.
@@ -396,11 +396,9 @@ class BaseSCNN(DictionaryTransformer):
                 f"threshold_mode was changed from {self.calibrated_mode_!r} to"
                 f" {self.threshold_mode!r} after fit; call calibrate(X), or fit again."
             )
-        missing = self.fit_decoder and not hasattr(self, "decoder_")
-        if missing or (self.fit_gains and not hasattr(self, "gains_")):
-            name = "fit_decoder" if missing else "fit_gains"
+        if self.fit_decoder and not hasattr(self, "decoder_"):
             raise InvalidInputError(
-                f"{name} was set to True after fit; call calibrate(X), or fit again."
+                "fit_decoder was set to True after fit; call calibrate(X), or fit again."
             )
 
     # Training
@@ -416,12 +414,10 @@ class BaseSCNN(DictionaryTransformer):
 
         ``prior`` are the gains of earlier batches, and ``weight`` is their weight.
         """
-        gains: Array = np.ones(len(D))
         coded = CodedRows.of(Z, X, self._thresholding())
-        for name in ("gains_", "decoder_"):
-            self.__dict__.pop(name, None)
-        if self.fit_gains:
-            gains = self.gains_ = fit_gains(coded, D, prior, weight)
+        self.gains_ = fit_gains(coded, D, prior, weight)
+        gains = self.gains_ if self.fit_gains else np.ones(len(D))
+        self.__dict__.pop("decoder_", None)
         if self.fit_decoder:
             self.decoder_ = fit_decoder(coded, gains, D).astype(X.dtype)
         self.encoder_r2_ = coded.r2(gains, D)

@@ -163,7 +163,7 @@ class MiniBatchSCNN(BaseSCNN):
     noise_variance_ : float
         The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
     gains_ : array of shape (n_components,)
-        The factors of the encoder's codes, if ``fit_gains=True``.
+        The factors of the encoder's codes, which are used if ``fit_gains=True``.
     decoder_ : array of shape (n_components, n_features)
         The dictionary for the encoder's codes, if ``fit_decoder=True``.
     calibrated_mode_ : str

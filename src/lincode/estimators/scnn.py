@@ -157,7 +157,7 @@ class SCNN(BaseSCNN):
     noise_variance_ : float
         The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
     gains_ : array of shape (n_components,)
-        The factors of the encoder's codes, if ``fit_gains=True``.
+        The factors of the encoder's codes, which are used if ``fit_gains=True``.
     decoder_ : array of shape (n_components, n_features)
         The dictionary for the encoder's codes, if ``fit_decoder=True``.
     calibrated_mode_ : str
@@ -206,8 +206,9 @@ class SCNN(BaseSCNN):
     -----
     The parameters ``threshold``, ``transform_algorithm``, ``transform_n_nonzero_coefs``,
     ``transform_tol``, ``split_sign``, ``sparse_output``, ``positive_code`` and ``encoder_weight``
-    can be changed after ``fit`` and affect later calls of ``transform`` and ``score``. A change of ``alpha`` takes effect in the
-    next ``fit``.
+    can be changed after ``fit`` and affect later calls of ``transform`` and ``score``. A change of
+    ``alpha`` takes effect in the next ``fit``. After a change of ``threshold_mode`` or
+    ``fit_decoder``, call ``calibrate``.
 
     The codes of the paper are those of ``SCNN(threshold="alpha", threshold_mode="soft",
     fit_gains=False, encoder_ridge=0)``.

@@ -56,11 +56,15 @@ class Stream:
     ridge: float | None = None
     """The ridge ρ relative to the mean eigenvalue of XᵀX; chosen by the first batch"""
 
-    def learn(self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int) -> Stream:
-        """Return the state after one more batch.
+    def learn(
+        self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int
+    ) -> tuple[Stream, SCNNTraining]:
+        """Return the state after one more batch, and the training on this batch.
 
         The weight of a row is halved after ``half_life`` further rows.
         """
+        if weights.ridge is None:
+            weights = replace(weights, ridge=self.ridge)
         n = X.shape[0]
         decay = 0.5 ** (n / half_life)
         precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
