@@ -1,14 +1,18 @@
-# Everything runs in .venv, made here; PYTHON is the interpreter that makes it.
+# All commands run in .venv, which is created by PYTHON.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench bench-quick clean
+.PHONY: demo test test-fast lint types bench bench-quick clean
 
 demo: .venv/demo-installed
 	$(BIN)/python examples/demo.py
 
 test: lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# The inner loop of development: about a minute.
+test-fast: .venv/test-installed
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 lint: .venv/test-installed
 	$(BIN)/ruff check .
@@ -22,7 +26,7 @@ types: .venv/test-installed
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 
-# The peers have an environment of their own.
+# The packages that lincode is compared with have a separate environment.
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/bench.py
 

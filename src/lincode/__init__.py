@@ -9,7 +9,7 @@ from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparsenet import Sparsenet
 from lincode.model_file import load, save
-from lincode.networks._alternate import EnergyRoseError, Iteration
+from lincode.networks.training import Iteration
 
 __version__ = "0.1.0.dev0"
 
@@ -18,7 +18,6 @@ __all__ = [
     "SAANN",
     "SCNN",
     "SCNNCV",
-    "EnergyRoseError",
     "Iteration",
     "MiniBatchSCNN",
     "Sparsenet",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.stats import CodeStats
+from lincode.core.energy import CodeStats
 from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.saann import SAANN
@@ -89,11 +89,11 @@ STREAM_VALUES: dict[str, type[Any]] = {
     "_stream.precision": np.dtype,
     "_stream.n_batches": Integral,
     "_stream.n_seen": Integral,
-    "_stream.n_revived": Integral,
+    "_stream.n_replaced": Integral,
     "_stream.batch_energy": Real,
 }
-SHARED: dict[str, type[Any]] = {"matching_threshold_": Real, "n_revived_": Integral}
-BATCHES: dict[str, type[Any]] = {"n_batches_": Integral, "n_samples_seen_": Integral}
+SHARED: dict[str, type[Any]] = {"matching_threshold_": Real, "n_replaced_atoms_": Integral, "alpha_": Real}
+BATCHES: dict[str, type[Any]] = {"n_steps_": Integral, "n_samples_seen_": Integral}
 KINDS = {
     kind.cls.__name__: kind
     for kind in (

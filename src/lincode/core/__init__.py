@@ -1,6 +1,5 @@
-"""The paper's mathematics on arrays: numpy and scipy only, nothing remembered, nothing printed.
+"""The mathematics on arrays, in the letters of the paper: X, U, D, C.
 
-Letters are the paper's with one row per hidden unit: samples ``X (N, p)``, codes
-``U (N, m)``, dictionary ``D (m, p)``, encoder ``C (m, p)``, sparsity ``lam``, and
-``eta``, the weight of the encoder term (1 in the paper).
+This package uses NumPy, SciPy and Numba only. It knows nothing of estimators or of where the rows are
+stored.
 """

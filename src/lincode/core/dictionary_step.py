@@ -1,34 +1,46 @@
-"""The D step (B-SCNN weight update, paper eqs. 7 and 9), from the small matrices alone.
+"""The D step (B-SCNN weight update, equations 7 and 9), from the statistics of the codes.
 
-min_D ⟨UtU, D Dᵀ⟩ − 2⟨UtX, D⟩      s.t. ‖D[j]‖ ≤ 1
+    min_D ⟨UtU, D Dᵀ⟩ − 2⟨UtX, D⟩      s.t. ‖D[j]‖ ≤ 1
+
+All atoms are computed together by Newton's method on the dual problem (Lee, Battle, Raina and Ng
+2007). With a multiplier λ[j] ≥ 0 for each constraint, the dictionary is explicit,
+
+    D(λ) = (UtU + diag λ)⁻¹ UtX,
+
+and λ maximises the dual −⟨UtX, D(λ)⟩ − Σλ. The dual is smooth and concave, with the gradient
+‖D[j]‖² − 1 and the Hessian −2 (D Dᵀ) ∘ (UtU + diag λ)⁻¹. Starting from the multipliers of a nearly
+optimal dictionary, three or four steps reach machine precision. If UtU + diag λ is singular,
+sweeps that update one atom at a time are used instead.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 
-from lincode.core.dictionary_dual import solve_dual
-from lincode.core.optimality import dictionary_residual
-from lincode.core.stats import CodeStats
+from lincode.core.energy import CodeStats
+from lincode.core.prox import project_unit_ball
 from lincode.core.types import Array
 
-MOST_ATOMS = 4096
-"""Beyond so many atoms the cube of their number, which the dual costs, is too much."""
-BLOCK_ATOMS = 64
-"""Atoms updated between two products with the whole dictionary; changes the speed only."""
+MAX_DUAL_ATOMS = 4096
+"""With more atoms, the cubic cost of the dual method is too high and only sweeps are used."""
+MAX_NEWTON_STEPS = 30
+MIN_STEP = 1e-6
+"""The line search fails below this fraction of the Newton step."""
+ATOMS_PER_BLOCK = 64
+"""The number of atoms per block of a sweep. It affects the speed only."""
 
 
 def dictionary_step(
     D: Array, stats: CodeStats, *, tol: float = 1e-6, max_sweeps: int = 100
 ) -> tuple[Array, float]:
-    """The D that is optimal to ``tol`` for all used atoms, and its residual.
+    """Return a dictionary that is optimal to ``tol`` for all used atoms, and its residual.
 
-    All atoms at once by the dual; where that fails, sweeps atom by atom. Never leaves D
-    worse than it came. Atoms no row uses are left alone.
+    The objective never increases. Atoms that no row uses are unchanged.
     """
-    at_once = _all_at_once(D, stats, tol)
-    if at_once is not None and objective(at_once, stats) <= objective(D, stats):
-        D = at_once
+    dual = _solve_by_dual(D, stats, tol)
+    if dual is not None and dictionary_objective(dual, stats) <= dictionary_objective(D, stats):
+        D = dual
     residual = dictionary_residual(D, stats)
     for _ in range(max_sweeps):
         if residual <= tol:
@@ -38,41 +50,108 @@ def dictionary_step(
     return D, residual
 
 
-def objective(D: Array, stats: CodeStats) -> float:
-    """What the D step lowers: ⟨UtU, D Dᵀ⟩ − 2⟨UtX, D⟩."""
+def dictionary_objective(D: Array, stats: CodeStats) -> float:
+    """Compute ⟨UtU, D Dᵀ⟩ − 2⟨UtX, D⟩."""
     return float(np.vdot(stats.UtU, D @ D.T) - 2 * np.vdot(stats.UtX, D))
 
 
-def _all_at_once(D: Array, stats: CodeStats, tol: float) -> Array | None:
-    used = np.flatnonzero(np.diag(stats.UtU))
-    if len(used) > MOST_ATOMS:
-        return None
-    best = solve_dual(D[used], stats.UtU[np.ix_(used, used)], stats.UtX[used], 0.1 * tol)
-    if best is None:
-        return None
-    D = D.copy()
-    D[used] = best
-    return D
+def dictionary_residual(D: Array, stats: CodeStats) -> float:
+    """Return the largest change of any used atom under one projected gradient step.
+
+    The step of an atom has the length 1/UtU[j, j]. Atoms are in the unit ball, so the residual is
+    relative without further scaling. It is zero at the optimum.
+    """
+    scale = np.diag(stats.UtU)
+    used = scale > 0
+    if not used.any():
+        return 0.0
+    target = D[used] + (stats.UtX[used] - stats.UtU[used] @ D) / scale[used, None]
+    target /= np.maximum(np.linalg.norm(target, axis=1, keepdims=True), 1.0)
+    return float(np.linalg.norm(target - D[used], axis=1).max())
 
 
 def dictionary_sweep(D: Array, stats: CodeStats) -> Array:
-    """Each atom in turn to its minimiser given the others: closed form, then projection.
+    """Update each atom in turn to its minimiser given the others.
 
     D[j] ← project( D[j] + (UtX[j] − UtU[j] D) / UtU[j, j] )
 
-    The product UtU[j] D is taken for a block of atoms at once and corrected inside the
-    block as atoms change: the same iterates, at the speed of a matrix product.
+    The product UtU[j] D is computed for a block of atoms at once and corrected within the block
+    as atoms change. The iterates are the same, but most of the work is a matrix product.
     """
     D = D.copy()
     UtU, UtX = stats.UtU, stats.UtX
     used = np.flatnonzero(np.diag(UtU))
-    for start in range(0, len(used), BLOCK_ATOMS):
-        block = used[start : start + BLOCK_ATOMS]
-        minus_gradient = UtX[block] - UtU[block] @ D
-        within = UtU[np.ix_(block, block)]
+    for start in range(0, len(used), ATOMS_PER_BLOCK):
+        block = used[start : start + ATOMS_PER_BLOCK]
+        negative_gradient = UtX[block] - UtU[block] @ D
+        UtU_block = UtU[np.ix_(block, block)]
         for k, j in enumerate(block):
-            atom = D[j] + minus_gradient[k] / within[k, k]
+            atom = D[j] + negative_gradient[k] / UtU_block[k, k]
             atom /= max(float(np.linalg.norm(atom)), 1.0)
-            minus_gradient -= np.outer(within[:, k], atom - D[j])
+            negative_gradient -= np.outer(UtU_block[:, k], atom - D[j])
             D[j] = atom
     return D
+
+
+def _solve_by_dual(D: Array, stats: CodeStats, tol: float) -> Array | None:
+    """Return the dictionary with the used atoms computed by the dual; None if that fails."""
+    used = np.flatnonzero(np.diag(stats.UtU))
+    if len(used) > MAX_DUAL_ATOMS:
+        return None
+    atoms = solve_dual(D[used], stats.UtU[np.ix_(used, used)], stats.UtX[used], 0.1 * tol)
+    if atoms is None:
+        return None
+    D = D.copy()
+    D[used] = atoms
+    return D
+
+
+def solve_dual(D: Array, UtU: Array, UtX: Array, tol: float) -> Array | None:
+    """Return the optimal dictionary if all atoms are used, starting from D; None if it fails.
+
+    It fails if UtU + diag λ is singular: with fewer rows than atoms, or with atoms whose
+    constraint is not active. It stops when every ‖D[j]‖² with λ[j] > 0 is within ``tol`` of 1.
+    """
+    multipliers = np.maximum(np.einsum("ij,ij->i", UtX - UtU @ D, D), 0.0)
+    try:
+        point = _DualPoint(multipliers, UtU, UtX)
+        for _ in range(MAX_NEWTON_STEPS):
+            gradient = np.einsum("ij,ij->i", point.D, point.D) - 1
+            free = np.flatnonzero((point.multipliers > 0) | (gradient > 0))
+            if np.abs(gradient[free]).max(initial=0) <= tol:
+                return project_unit_ball(point.D)
+            step = np.zeros_like(gradient)
+            hessian = scipy.linalg.cho_factor(
+                point.negative_hessian()[np.ix_(free, free)], lower=True
+            )
+            step[free] = scipy.linalg.cho_solve(hessian, gradient[free])
+            point = _line_search(point, step, UtU, UtX)
+    except (np.linalg.LinAlgError, ValueError):  # singular, or overflow because nearly singular
+        pass
+    return None
+
+
+class _DualPoint:
+    """Multipliers, the dictionary they define, and the value of the dual."""
+
+    def __init__(self, multipliers: Array, UtU: Array, UtX: Array) -> None:
+        self.multipliers = multipliers
+        self.factor = scipy.linalg.cho_factor(UtU + np.diag(multipliers), lower=True)
+        self.D: Array = scipy.linalg.cho_solve(self.factor, UtX)
+        self.value = -float(np.vdot(UtX, self.D)) - float(multipliers.sum())
+
+    def negative_hessian(self) -> Array:
+        """Compute 2 (D Dᵀ) ∘ (UtU + diag λ)⁻¹."""
+        inverse = scipy.linalg.cho_solve(self.factor, np.eye(len(self.D)))
+        return np.asarray(2 * (self.D @ self.D.T) * inverse)
+
+
+def _line_search(point: _DualPoint, step: Array, UtU: Array, UtX: Array) -> _DualPoint:
+    """Return the point after the longest of step, step/2, step/4, … that does not lower the dual."""
+    length = 1.0
+    while length > MIN_STEP:
+        new = _DualPoint(np.maximum(point.multipliers + length * step, 0.0), UtU, UtX)
+        if new.value >= point.value - 1e-12 * abs(point.value):
+            return new
+        length /= 2
+    raise np.linalg.LinAlgError("no step increases the dual")

@@ -1,9 +1,9 @@
-"""The C step (T-SCNN weight update, paper eqs. 8 and 10): linear least squares, solved exactly.
+"""The C step (T-SCNN weight update, equations 8 and 10): linear least squares.
 
     min_C ‖U − X Cᵀ‖²      ⟺      C XtX = UtX
 
-XtX does not change during training, so it is factored once. It may be singular (border
-pixels that never change): the minimum-norm solution is taken. ``encode`` is what it is for.
+XtX does not change during training, so it is factored once. If it is singular, for example
+because some pixels never change, the minimum-norm solution is used. ``encode`` applies C.
 """
 
 from __future__ import annotations
@@ -14,92 +14,92 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from lincode.core.blocks import blocks, dense_blocks
 from lincode.core.prox import soft_threshold
 from lincode.core.types import Array, Rows
 
 
 @dataclass(frozen=True)
 class EncoderFactor:
-    """XtX = V diag(s2) Vᵀ on the directions the data span, and its trace."""
+    """The factorisation XtX = V diag(s2) Vᵀ, restricted to the numerical rank of X."""
 
     V: Array
-    """Orthonormal directions (p, r), r the numerical rank of X"""
+    """Orthonormal directions, shape (p, r), where r is the numerical rank of X"""
     s2: Array
-    """Squared singular values of X along them (r,)"""
+    """Squared singular values of X along these directions, shape (r,)"""
     trace: float
-    """tr XtX = ‖X‖², of all directions"""
-    lengths: Array
-    """‖X[:, k]‖ of each column (p,)"""
+    """tr XtX = ‖X‖²"""
+    column_norms: Array
+    """‖X[:, k]‖ for each column, shape (p,)"""
 
     def quadratic(self, C: Array) -> float:
-        """⟨C XtX, C⟩ = ‖X Cᵀ‖²"""
+        """Compute ⟨C XtX, C⟩ = ‖X Cᵀ‖²."""
         return float(np.sum((C @ self.V) ** 2 * self.s2))
 
-    def span(self, C: Array) -> Array:
-        """C without what the data cannot tell: its part along the directions they span."""
+    def project(self, C: Array) -> Array:
+        """Project the rows of C onto the row space of X."""
         return np.asarray((C @ self.V) @ self.V.T)
 
 
-def factor_data(X: Rows, block_rows: int = 4096) -> EncoderFactor:
-    """Factor XtX through the smaller of XᵀX (p, p) and X Xᵀ (N, N), in float64."""
-    N, p = X.shape
-    if p <= N:
-        return factor_gram(gram_of_columns(X, block_rows), X.dtype)
-    gram = _gram_of_rows(X, block_rows)
-    s2, Q = _eigenvectors_kept(gram, X.dtype)
-    V = np.asarray(X.T @ Q, dtype=np.float64) / np.sqrt(s2)
-    return EncoderFactor(V=V, s2=s2, trace=float(np.trace(gram)), lengths=_column_lengths(X))
+def encoder_step(UtX: Array, factor: EncoderFactor) -> Array:
+    """Return the minimum-norm minimiser of ‖U − X Cᵀ‖² over C."""
+    return np.asarray((UtX @ factor.V / factor.s2) @ factor.V.T)
 
 
-def gram_of_columns(X: Rows, block_rows: int = 4096) -> Array:
-    """XᵀX (p, p)"""
-    if scipy.sparse.issparse(X):
-        X = X.astype(np.float64)
-        return np.asarray((X.T @ X).toarray())
-    XtX = np.zeros((X.shape[1], X.shape[1]))
-    for rows in blocks(X.shape[0], block_rows):
-        block = np.asarray(X[rows], dtype=np.float64)
-        XtX += block.T @ block
-    return XtX
+def encoder_residual(C: Array, UtU: Array, UtX: Array, factor: EncoderFactor) -> float:
+    """Return the largest |C XtX − UtX| relative to the norms of the columns of U and X.
+
+    This measures the correlation between the part of a code that the encoder does not explain and
+    a feature, whatever the scale of the feature. It is zero at the optimum.
+    """
+    CXtX = (C @ factor.V * factor.s2) @ factor.V.T
+    norms = np.outer(np.sqrt(np.diag(UtU)), factor.column_norms)
+    cosine = np.zeros_like(norms)
+    np.divide(np.abs(CXtX - UtX), norms, out=cosine, where=norms > 0)
+    return float(cosine.max(initial=0))
 
 
 def factor_gram(XtX: Array, dtype: np.dtype[np.floating]) -> EncoderFactor:
-    """Factor XtX given as it is, of rows that are of ``dtype``."""
-    s2, V = _eigenvectors_kept(XtX, dtype)
-    lengths = np.sqrt(np.diag(XtX))
-    return EncoderFactor(V=V, s2=s2, trace=float(np.trace(XtX)), lengths=lengths)
+    """Factor XᵀX (p, p), where X has the given dtype."""
+    s2, V = scipy.linalg.eigh(XtX)
+    kept = s2 > _cutoff(len(s2), dtype) * max(s2[-1], 0.0)
+    return EncoderFactor(
+        V=V[:, kept],
+        s2=s2[kept],
+        trace=float(np.trace(XtX)),
+        column_norms=np.sqrt(np.diag(XtX)),
+    )
 
 
-def _eigenvectors_kept(gram: Array, dtype: np.dtype[np.floating]) -> tuple[Array, Array]:
-    """The eigenvalues that are more than rounding, and their eigenvectors.
+def factor_transposed(Xt: Array, dtype: np.dtype[np.floating]) -> EncoderFactor:
+    """Factor XᵀX from Xᵀ (p, N) with N < p, where X has the given dtype. Xt is overwritten.
 
-    Forming the Gram matrix loses directions below √eps of the largest; for float32 rows,
-    directions below 100 eps would only feed rounding noise through the encoder.
+    Xᵀ = Q R, and the singular value decomposition of the small matrix R gives V and s2. The
+    eigenvectors of X Xᵀ would be cheaper, but Xᵀ times them is not orthonormal for singular
+    values near the cutoff, and then the C step does not minimise the energy.
     """
-    s2, Q = scipy.linalg.eigh(gram)
-    eps_rows = float(np.finfo(dtype).eps)
-    cutoff = max(4 * len(s2) * np.finfo(np.float64).eps, (100 * eps_rows) ** 2)
-    kept = s2 > cutoff * max(s2[-1], 0.0)
-    return s2[kept], Q[:, kept]
+    column_norms = np.linalg.norm(Xt, axis=1)
+    Q, R = scipy.linalg.qr(Xt, mode="economic", overwrite_a=True, check_finite=False)
+    W, s, _ = scipy.linalg.svd(R, check_finite=False)
+    s2 = s**2
+    kept = s2 > _cutoff(len(s2), dtype) * s2[0]
+    return EncoderFactor(
+        V=Q @ W[:, kept], s2=s2[kept], trace=float(s2.sum()), column_norms=column_norms
+    )
 
 
-def encoder_step(UtX: Array, factor: EncoderFactor) -> Array:
-    """argmin_C ‖U − X Cᵀ‖², of smallest norm: C = UtX XtX⁺."""
-    return (UtX @ factor.V / factor.s2) @ factor.V.T
+def _cutoff(n: int, dtype: np.dtype[np.floating]) -> float:
+    """Return the smallest eigenvalue of XᵀX, relative to the largest, that is not rounding.
 
-
-def matching_threshold(X: Rows, C: Array, density: float, *, positive: bool = False) -> float:
-    """The threshold that leaves a share ``density`` of the codes of X, measured on 10,000 rows."""
-    Z = np.asarray(X[:: -(-X.shape[0] // 10_000)] @ C.T)
-    size = Z if positive else np.abs(Z, out=Z)
-    return max(0.0, float(np.quantile(size, 1 - min(1.0, density))))
+    Forming XᵀX loses singular values below √eps of the largest. For float32 rows, directions
+    below 100 eps would only amplify rounding errors.
+    """
+    return max(4 * n * float(np.finfo(np.float64).eps), (100 * float(np.finfo(dtype).eps)) ** 2)
 
 
 def encode(
     X: Rows, C: Array, threshold: float, *, positive: bool = False, out: Array | None = None
 ) -> Array:
-    """The code of unseen rows: soft_threshold(X Cᵀ, threshold). One product."""
+    """Return soft_threshold(X Cᵀ, threshold), the encoder's codes of the rows of X."""
     if out is None or scipy.sparse.issparse(X):
         U = np.asarray(X @ C.T)
     else:
@@ -107,21 +107,11 @@ def encode(
     return soft_threshold(U, threshold, positive=positive, out=U if out is None else out)
 
 
-def _column_lengths(X: Rows) -> Array:
-    if scipy.sparse.issparse(X):
-        squares = np.asarray(X.astype(np.float64).power(2).sum(axis=0)).ravel()
-    else:
-        squares = sum(np.square(X[rows], dtype=np.float64).sum(axis=0) for rows in dense_blocks(X))
-    return np.asarray(np.sqrt(squares))
+def matching_threshold(X: Rows, C: Array, density: float, *, positive: bool) -> float:
+    """Return the threshold at which the encoder's codes of X have the given density.
 
-
-def _gram_of_rows(X: Rows, block_columns: int) -> Array:
-    """X Xᵀ (N, N)"""
-    if scipy.sparse.issparse(X):
-        X = X.astype(np.float64)
-        return np.asarray((X @ X.T).toarray())
-    XXt = np.zeros((X.shape[0], X.shape[0]))
-    for columns in blocks(X.shape[1], block_columns):
-        block = np.asarray(X[:, columns], dtype=np.float64)
-        XXt += block @ block.T
-    return XXt
+    The density is the fraction of entries that are not zero.
+    """
+    Z = np.asarray(X @ C.T)
+    magnitude = Z if positive else np.abs(Z, out=Z)
+    return max(0.0, float(np.quantile(magnitude, 1 - min(1.0, density))))

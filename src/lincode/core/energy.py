@@ -1,29 +1,96 @@
-"""The paper's error function (eq. 6), from whole arrays and from the small matrices.
+"""The energy of SCNN (equation 6 of the paper) and the sums over rows that determine it.
 
     E(U, D, C) = 1/p ‖X − U D‖²  +  η/m ‖U − X Cᵀ‖²  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
-η is 1 in the paper.
+The paper has η = 1. The D step, the C step and the energy need the rows only through
+``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX. All of these are sums over rows, so rows in
+threads, in batches or on several machines are handled by the same algorithm.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass, replace
 
-from lincode.core.blocks import dense, dense_blocks
+import numpy as np
+from numpy.typing import NDArray
+
 from lincode.core.encoder_step import EncoderFactor
-from lincode.core.stats import CodeStats
 from lincode.core.types import Array, Rows
 
-
-def energy(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0) -> float:
-    """E term by term as printed: the definition every other route is compared with."""
-    D, C = D.astype(np.float64), C.astype(np.float64)
-    return float(sum(_energy_of(X[r], U[r], D, C, lam, eta) for r in dense_blocks(X)))
+ROUNDING_FACTOR = 20
+"""Safety factor of the bound on rounding errors in ``energy_from_stats``."""
 
 
-def _energy_of(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float) -> float:
+@dataclass(frozen=True)
+class CodeStats:
+    """Sums over rows that the D step, the C step and the energy need.
+
+    The statistics of two sets of rows are the sum of the statistics of each. All sums are in
+    float64, because the energy is a difference of large terms.
+    """
+
+    UtU: Array
+    """UᵀU, shape (m, m)"""
+    UtX: Array
+    """UᵀX, shape (m, p)"""
+    l1: float
+    """‖U‖₁, the sum of |U|"""
+    used: Array
+    """The number of rows with a non-zero code for each unit, shape (m,)"""
+    n: float
+    """The number of rows; not an integer if older rows have a smaller weight"""
+    residual: float = 0.0
+    """The largest optimality residual of any row's code; combined by the maximum"""
+
+    @classmethod
+    def of(cls, U: Array, X: Rows, residual: float = 0.0) -> CodeStats:
+        """Compute the statistics of one block of rows."""
+        return cls(
+            UtU=(U.T @ U).astype(np.float64, copy=False),
+            UtX=np.asarray(U.T @ X, dtype=np.float64),
+            l1=float(np.abs(U).sum(dtype=np.float64)),
+            used=np.count_nonzero(U, axis=0).astype(np.float64),
+            n=U.shape[0],
+            residual=residual,
+        )
+
+    def __add__(self, other: CodeStats) -> CodeStats:
+        return CodeStats(
+            UtU=self.UtU + other.UtU,
+            UtX=self.UtX + other.UtX,
+            l1=self.l1 + other.l1,
+            used=self.used + other.used,
+            n=self.n + other.n,
+            residual=max(self.residual, other.residual),
+        )
+
+    def without(self, units: NDArray[np.intp]) -> CodeStats:
+        """Return the statistics with the codes of some units set to 0 (``l1`` is unchanged)."""
+        kept = np.ones(len(self.used))
+        kept[units] = 0
+        return replace(
+            self,
+            UtU=self.UtU * kept * kept[:, None],
+            UtX=self.UtX * kept[:, None],
+            used=self.used * kept,
+        )
+
+    def weighted(self, weight: float) -> CodeStats:
+        """Return the statistics of the same rows, each with the given weight."""
+        return CodeStats(
+            UtU=weight * self.UtU,
+            UtX=weight * self.UtX,
+            l1=weight * self.l1,
+            used=weight * self.used,
+            n=weight * self.n,
+            residual=self.residual,
+        )
+
+
+def energy(X: Array, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0) -> float:
+    """Compute E in float64 from its definition. X is dense."""
     m, p = D.shape
-    X, U = np.asarray(dense(X), dtype=np.float64), np.asarray(U, dtype=np.float64)
+    X, U, D, C = (np.asarray(A, dtype=np.float64) for A in (X, U, D, C))
     reconstruction = np.sum((X - U @ D) ** 2) / p
     encoder = np.sum((U - X @ C.T) ** 2) / m
     return float(reconstruction + eta * encoder + 2 * lam / m * np.abs(U).sum())
@@ -32,7 +99,7 @@ def _energy_of(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float) ->
 def energy_from_stats(
     stats: CodeStats, D: Array, C: Array, factor: EncoderFactor, lam: float, eta: float = 1.0
 ) -> float:
-    """E from UtU, UtX, Σ|U| and the factor of XtX; no row of data is read.
+    """Compute E from the statistics and the factor of XᵀX, without reading a row.
 
     ‖X − U D‖²  = tr XtX − 2⟨UtX, D⟩ + ⟨UtU, D Dᵀ⟩
     ‖U − X Cᵀ‖² = tr UtU − 2⟨UtX, C⟩ + ⟨C XtX, C⟩
@@ -40,7 +107,7 @@ def energy_from_stats(
     m, p = D.shape
     reconstruction = factor.trace - 2 * np.vdot(stats.UtX, D) + np.vdot(stats.UtU, D @ D.T)
     encoder = np.trace(stats.UtU) - 2 * np.vdot(stats.UtX, C) + factor.quadratic(C)
-    # Both are squared norms: what rounding leaves below zero is zero.
+    # Both terms are squared norms; rounding may make them slightly negative.
     return float(
         max(reconstruction, 0.0) / p + eta * max(encoder, 0.0) / m + 2 * lam / m * stats.l1
     )
@@ -54,24 +121,22 @@ def rounding_of_energy(
     eta: float,
     dtype: np.dtype[np.floating],
 ) -> float:
-    """How far rounding can move ``energy_from_stats`` when rows are of ``dtype``.
+    """Bound the rounding error of ``energy_from_stats`` for rows of the given dtype.
 
-    A small multiple of eps times the sum of the sizes of all that is added and taken away.
+    The bound is a small multiple of the machine epsilon times the sum of the absolute values
+    of all terms.
     """
     m, p = D.shape
     UtU, UtX = np.abs(stats.UtU), np.abs(stats.UtX)
     reconstruction = factor.trace + 2 * np.vdot(UtX, np.abs(D)) + np.vdot(UtU, np.abs(D @ D.T))
     encoder = np.trace(UtU) + 2 * np.vdot(UtX, np.abs(C)) + factor.quadratic(C)
-    return 20 * float(np.finfo(dtype).eps * (reconstruction / p + eta * encoder / m))
+    return ROUNDING_FACTOR * float(np.finfo(dtype).eps * (reconstruction / p + eta * encoder / m))
 
 
-def lam_max(X: Rows, m: int) -> float:
-    """The λ from which on U = 0 stays optimal for C = 0 and every D: m/p · max ‖X[n]‖.
+def lam_max(longest: float, m: int, p: int) -> float:
+    """Return the smallest λ for which U = 0 is optimal with C = 0 and any D: m/p · max ‖X[n]‖.
 
-    At U = 0 and C = 0 unit j of row x has gradient x·D[j]/p, at most ‖x‖/p, against λ/m.
+    At U = 0 and C = 0 the gradient of unit j for the row x is x·D[j]/p, which is at most ‖x‖/p;
+    the code stays zero if this is at most λ/m.
     """
-    longest = max(
-        float(np.linalg.norm(dense(X[rows]).astype(np.float64), axis=1).max())
-        for rows in dense_blocks(X)
-    )
-    return float(m / X.shape[1] * longest)
+    return m / p * longest

@@ -1,4 +1,4 @@
-"""The two kinds of arrays that pass through the package."""
+"""Type aliases for the two kinds of arrays that the package uses."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 """A dense array of float32 or float64."""
 
 Rows: TypeAlias = Any
-"""Samples: an ``Array`` or a scipy CSR matrix, used through products and row slices only."""
+"""Samples, one per row: an ``Array`` or a SciPy CSR matrix."""

@@ -1,1 +1,1 @@
-"""The scikit-learn contract: check, validate, build, run, name."""
+"""The estimators: the only modules in which scikit-learn's names meet the letters of the paper."""

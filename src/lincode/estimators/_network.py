@@ -11,17 +11,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.blocks import dense, dense_blocks
+from lincode.rows.memory import dense, dense_blocks
 from lincode.core.types import Array, Rows
-from lincode.estimators._checks import (
+from lincode.estimators.validation import (
     check_choice,
     check_flag,
     check_number,
-    check_rows,
+    check_scaled_rows,
     unchanged_on_failure,
 )
-from lincode.estimators._dictionary import DictionaryTransformer
-from lincode.networks._alternate import Iteration, Outcome, Reason, Training, alternate
+from lincode.estimators.base import DictionaryTransformer
+from lincode.networks.training import Iteration, Outcome, Reason, Training, train
 from lincode.networks._epochs import Pace
 from lincode.networks._layers import Energy, LayersTraining, Weights, encode, random_start
 
@@ -47,7 +47,7 @@ class BatchNetwork(DictionaryTransformer):
         with unchanged_on_failure(self):
             self._check_parameters()
             known = vars(self).copy() if self.warm_start and hasattr(self, "components_") else {}
-            X = check_rows(self, X, reset=True, scale=True, remedy=REMEDY)
+            X = check_scaled_rows(self, X, reset=True, advice=REMEDY)[0]
             if known:
                 self._check_shape(known["components_"], X)
             outcome = self._learn(X, known, check_random_state(self.random_state))
@@ -70,7 +70,7 @@ class BatchNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        return self._codes(check_rows(self, X, reset=False, scale=True, remedy=REMEDY))
+        return self._codes(check_scaled_rows(self, X, reset=False, advice=REMEDY)[0])
 
     def score(self, X: Any, y: object = None) -> float:
         """Minus the energy per sample on X: the larger the better.
@@ -80,7 +80,7 @@ class BatchNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        X = check_rows(self, X, reset=False, scale=True, remedy=REMEDY)
+        X = check_scaled_rows(self, X, reset=False, advice=REMEDY)[0]
         total = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
         return -float(total) / int(X.shape[0])
 
@@ -102,7 +102,7 @@ class BatchNetwork(DictionaryTransformer):
                 print(f"[{type(self).__name__}] {iteration}", flush=True)
             return self.callback is not None and bool(self.callback(iteration))
 
-        return alternate(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
+        return train(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
 
     def _why(self, outcome: Outcome) -> str:
         """Why training ended, as a sentence."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.blocks import dense, dense_blocks
+from lincode.rows.memory import dense, dense_blocks
 from lincode.core.types import Rows
-from lincode.estimators._checks import check_choice
+from lincode.estimators.validation import check_choice
 from lincode.estimators._network import LayersNetwork, check_positive
-from lincode.networks._alternate import Callback, Outcome, Reason
+from lincode.networks.training import Callback, Outcome, Reason
 from lincode.networks._epochs import scale_of
 from lincode.networks._layers import LayersTraining, Weights
 from lincode.networks.ascnn import ASCNNEnergy, Bottom, BottomTraining, fit_encoder

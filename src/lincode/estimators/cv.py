@@ -1,7 +1,8 @@
-"""SCNN with its λ chosen on samples that were held out."""
+"""SCNN with alpha chosen by cross-validation."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,57 +11,82 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from lincode.core.energy import lam_max
 from lincode.core.types import Array, Rows
-from lincode.estimators._checks import check_choice, check_number, check_rows, unchanged_on_failure
+from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import alpha_grid, scnn_path
 from lincode.estimators.scnn import SCNN
+from lincode.estimators.validation import (
+    check_choice,
+    check_number,
+    check_scaled_rows,
+    unchanged_on_failure,
+)
+from lincode.exceptions import InvalidInputError
+
+MAX_SPARSITY_ERROR = 0.1
+"""``fit`` warns if the sparsity of the best alpha differs by more than this from the target."""
 
 
 class SCNNCV(TransformerMixin, BaseEstimator):
-    """SCNN with its λ chosen by cross-validation, one warm path of λ a fold.
+    """SCNN with alpha chosen by cross-validation.
 
     Parameters
     ----------
-    estimator : SCNN, default=None
-        The network, of any parameters; its ``alpha`` is what is chosen. None means ``SCNN()``.
-        Its ``callback`` hears of the last fit only.
-    alphas, shares : default=None and 10
-        The values of λ to choose from, as in :func:`lincode.scnn_path`.
-    choose : {"sparsity", "score", "energy"}, default="sparsity"
-        What makes a λ the best.
+    estimator : SCNN or MiniBatchSCNN, default=None
+        The network. Its ``alpha`` is ignored. None means ``SCNN()``. In each fold, the networks of
+        an SCNN for all values of alpha are fitted by :func:`lincode.scnn_path`, and those of a
+        MiniBatchSCNN one by one. A ``callback`` is only used in the final fit.
+    alphas : array-like of float, default=None
+        The values of alpha to choose from. None means that ``alpha_ratios`` determines them.
+    alpha_ratios : int or array-like of float, default=10
+        The values of alpha as fractions of ``alpha_max(X)``. An integer is a number of values
+        between 0.9 and 0.003, evenly spaced on a logarithmic scale.
+    criterion : {"sparsity", "score", "energy"}, default="sparsity"
+        How alpha is chosen.
 
-        - "sparsity": the share of zeros in the codes of held-out samples is nearest to
+        - "sparsity": the fraction of zeros in the codes of held-out samples is closest to
           ``target_sparsity``;
-        - "score": a classifier of the codes, trained with y, does best on held-out samples;
-        - "energy": the energy of held-out samples is least. As λ is part of the energy, this is
-          nearly always the least λ: it tells how low λ may go before a dictionary learned
-          from few samples no longer serves others.
+        - "score": a classifier that is trained on the codes and y has the best score on held-out
+          samples;
+        - "energy": the energy of held-out samples is lowest. Because alpha is part of the energy,
+          this nearly always chooses the smallest alpha. It shows how small alpha may be before a
+          dictionary learned from few samples overfits.
     target_sparsity : float, default=0.9
+        The desired fraction of zeros for ``criterion="sparsity"``.
     classifier : estimator, default=None
-        What is trained on the codes for "score"; may be a regressor. None means
-        ``LogisticRegression(max_iter=1000)``.
+        The estimator that is trained on the codes for ``criterion="score"``; it may be a
+        regressor. None means ``LogisticRegression(max_iter=1000)``.
     scoring : str or callable, default=None
-        How it is judged: any scorer of scikit-learn. None means its own ``score``.
+        The scorer for ``criterion="score"``, as in scikit-learn. None means the ``score`` method
+        of the classifier.
     cv : int, splitter or iterable, default=5
-        Folds, as scikit-learn understands them.
+        The cross-validation folds, as in scikit-learn.
 
     Attributes
     ----------
     alpha_ : float
-        The λ that was chosen.
-    best_estimator_ : SCNN
-        The network learned with it from all samples; ``components_`` and ``encoder_`` are its.
+        The chosen alpha.
+    best_estimator_ : SCNN or MiniBatchSCNN
+        The network fitted to all samples with the chosen alpha.
+    components_ : array of shape (n_components, n_features)
+        The dictionary of ``best_estimator_``.
+    encoder_ : array of shape (n_components, n_features)
+        The encoder of ``best_estimator_``.
     cv_results_ : dict of str to array
-        "alpha" (n_alphas,), falling; "sparsity" and what was chosen by, (n_alphas, n_folds).
+        "alpha" of shape (n_alphas,), in decreasing order; "sparsity" and the values of the
+        criterion, each of shape (n_alphas, n_folds).
     n_features_in_ : int
+        The number of features.
     feature_names_in_ : array of str
+        The names of the features, if X has names that are all strings.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> from lincode import SCNN, SCNNCV
     >>> X, y = load_digits(return_X_y=True)
-    >>> network = SCNN(n_components=20, threshold="match", random_state=0)
+    >>> network = SCNN(n_components=20, random_state=0)
     >>> search = SCNNCV(network, target_sparsity=0.6, cv=2).fit(X[:1000] / 16)
     >>> bool(0.5 < (search.transform(X[1000:] / 16) == 0).mean() < 0.7)
     True
@@ -68,11 +94,11 @@ class SCNNCV(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: SCNN | None = None,
+        estimator: SCNN | MiniBatchSCNN | None = None,
         *,
         alphas: ArrayLike | None = None,
-        shares: ArrayLike | int = 10,
-        choose: str = "sparsity",
+        alpha_ratios: ArrayLike | int = 10,
+        criterion: str = "sparsity",
         target_sparsity: float = 0.9,
         classifier: Any = None,
         scoring: Any = None,
@@ -80,23 +106,24 @@ class SCNNCV(TransformerMixin, BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.alphas = alphas
-        self.shares = shares
-        self.choose = choose
+        self.alpha_ratios = alpha_ratios
+        self.criterion = criterion
         self.target_sparsity = target_sparsity
         self.classifier = classifier
         self.scoring = scoring
         self.cv = cv
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> SCNNCV:
-        """Choose λ, then learn all of X with it.
+        """Choose alpha and fit the network to all samples.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
+            The training samples.
         y : array-like of shape (n_samples,), default=None
-            Needed for ``choose="score"``.
+            The targets of the classifier, required for ``criterion="score"``.
         groups : array-like of shape (n_samples,), default=None
-            For splitters that keep groups together.
+            The groups for splitters that need them.
 
         Returns
         -------
@@ -105,111 +132,173 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         with unchanged_on_failure(self):
             network = self._check_parameters(y)
             validate_data(self, X, skip_check_array=True)
-            data = check_rows(None, X, reset=False, scale=True)
+            rows, lengths = check_scaled_rows(None, X, reset=False)
             y = None if y is None else column_or_1d(y, warn=True)
-            alphas = alpha_grid(network.alpha_max(data), self.alphas, self.shares)
-            from sklearn.model_selection import check_cv  # not loaded by who does not search
+            p = rows.shape[1]
+            limit = lam_max(lengths.longest, network._n_units(p), p)
+            alphas = alpha_grid(limit, self.alphas, self.alpha_ratios)
+            from sklearn.model_selection import check_cv  # slow to import
 
-            splitter = check_cv(self.cv, y, classifier=is_classifier(self._judge()))
-            folds = list(splitter.split(data, y, groups))
-            judged = [self._fold(network, data, y, alphas, *fold) for fold in folds]
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self._new_classifier()))
+            folds = list(splitter.split(rows, y, groups))
+            if not folds:
+                raise InvalidInputError("cv must yield at least one fold, got none.")
+            results = [self._evaluate_fold(network, rows, y, alphas, *fold) for fold in folds]
             self.cv_results_ = {"alpha": alphas} | {
-                name: np.array([fold[name] for fold in judged]).T for name in judged[0]
+                name: np.array([result[name] for result in results]).T for name in results[0]
             }
-            self.alpha_ = float(alphas[self._best()])
+            best = self._best_index()
+            self.alpha_ = float(alphas[best])
             self.best_estimator_ = clone(network).set_params(alpha=self.alpha_).fit(X)
+        self._warn_about_sparsity(best)
         return self
 
-    def _fold(
-        self, network: SCNN, X: Rows, y: Array | None, alphas: Array, train: Array, test: Array
+    def _evaluate_fold(
+        self, network: Any, X: Rows, y: Array | None, alphas: Array, train: Array, test: Array
     ) -> dict[str, list[float]]:
-        """What each λ is worth where the network has seen ``train`` only."""
-        parameters = network.get_params()
-        del parameters["alpha"]
-        parameters["callback"] = None  # a fold without all its λ cannot be compared
-        path = scnn_path(X[train], alphas=alphas, **parameters)
-        codes = [scnn.transform(X[test]) for scnn in path]
-        worth = {"sparsity": [1 - _used(U) / np.prod(U.shape) for U in codes]}
-        if self.choose == "energy":
-            worth["energy"] = [-scnn.score(X[test]) for scnn in path]
-        if self.choose == "score":
+        """Return the criterion for each alpha, for networks fitted to the samples ``train``."""
+        # Without the callback: the folds are comparable only if every network is fully trained.
+        network = clone(network).set_params(callback=None)
+        networks = _fit_networks(network, X[train], alphas)
+        codes = [fitted.transform(X[test]) for fitted in networks]
+        results = {"sparsity": [1 - _count_nonzero(U) / np.prod(U.shape) for U in codes]}
+        if self.criterion == "energy":
+            results["energy"] = [-fitted.score(X[test]) for fitted in networks]
+        if self.criterion == "score":
             assert y is not None
-            worth["score"] = []
-            for scnn, U in zip(path, codes, strict=True):
-                judge = self._judge()
-                judge.fit(scnn.transform(X[train]), y[train])
-                worth["score"].append(self._scorer(judge)(judge, U, y[test]))
-        return worth
+            results["score"] = []
+            for fitted, U in zip(networks, codes, strict=True):
+                classifier = self._new_classifier()
+                classifier.fit(fitted.transform(X[train]), y[train])
+                results["score"].append(self._scorer(classifier)(classifier, U, y[test]))
+        return results
 
-    def _judge(self) -> Any:
+    def _new_classifier(self) -> Any:
         if self.classifier is not None:
             return clone(self.classifier)
         from sklearn.linear_model import LogisticRegression
 
         return LogisticRegression(max_iter=1000)
 
-    def _scorer(self, judge: Any) -> Any:
+    def _scorer(self, classifier: Any) -> Any:
         from sklearn.metrics import check_scoring
 
-        return check_scoring(judge, self.scoring)
+        return check_scoring(classifier, self.scoring)
 
-    def _best(self) -> int:
-        """Of equals the largest λ, which comes first."""
-        mean = self.cv_results_[self.choose].mean(axis=1)
+    def _best_index(self) -> int:
+        """Return the index of the best alpha, the largest if several are equally good."""
+        mean = self.cv_results_[self.criterion].mean(axis=1)
         if np.isnan(mean).all():
-            raise ValueError(f"every alpha has a {self.choose} that is NaN; look at the scorer.")
-        if self.choose == "sparsity":
+            raise InvalidInputError(
+                f"the {self.criterion} is NaN for every alpha; check scoring and the classifier."
+            )
+        if self.criterion == "sparsity":
             return int(np.nanargmin(np.abs(mean - self.target_sparsity)))
-        return int(np.nanargmax(mean) if self.choose == "score" else np.nanargmin(mean))
+        return int(np.nanargmax(mean) if self.criterion == "score" else np.nanargmin(mean))
+
+    def _warn_about_sparsity(self, best: int) -> None:
+        if self.criterion != "sparsity":
+            return
+        reached = float(self.cv_results_["sparsity"].mean(axis=1)[best])
+        if abs(reached - self.target_sparsity) > MAX_SPARSITY_ERROR:
+            warnings.warn(
+                f"SCNNCV: no alpha gives codes with target_sparsity={self.target_sparsity:.3g}; the"
+                f" closest has {reached:.3g} zeros. Add values of alpha, or change threshold or"
+                " n_components.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def transform(self, X: Any) -> Any:
-        """The codes of X by the network that was chosen."""
+        """Compute the codes of X with ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array or CSR matrix of shape (n_samples, n_components)
+        """
         check_is_fitted(self)
         return self.best_estimator_.transform(X)
 
     def inverse_transform(self, X: Any) -> Array:
-        """The samples that codes stand for."""
+        """Reconstruct samples from their codes with ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_components)
+            Codes as returned by ``transform``.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.inverse_transform(X))
 
     def score(self, X: Any, y: object = None) -> float:
-        """Minus the energy per sample, as ``SCNN.score``."""
+        """Return the negative energy per sample of X; see ``SCNN.score``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self)
         return float(self.best_estimator_.score(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the codes, as ``SCNN.get_feature_names_out``."""
+        """Return the names of the codes; see ``SCNN.get_feature_names_out``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        array of str
+        """
         check_is_fitted(self)
         return self.best_estimator_.get_feature_names_out(input_features)
 
     @property
     def components_(self) -> Array:
-        """The dictionary of the network that was chosen."""
+        """The dictionary of ``best_estimator_``."""
         return np.asarray(self.best_estimator_.components_)
 
     @property
     def encoder_(self) -> Array:
-        """The encoder of the network that was chosen."""
+        """The encoder of ``best_estimator_``."""
         return np.asarray(self.best_estimator_.encoder_)
 
-    def _check_parameters(self, y: object) -> SCNN:
+    def _check_parameters(self, y: object) -> Any:
         network = SCNN() if self.estimator is None else self.estimator
-        if not isinstance(network, SCNN):
-            raise TypeError(f"estimator must be an SCNN or None, got {network!r}.")
+        if not isinstance(network, SCNN | MiniBatchSCNN):
+            raise InvalidInputError(
+                f"estimator must be an SCNN, a MiniBatchSCNN or None, got {network!r}."
+            )
         network._check_parameters()
-        check_choice("choose", self.choose, ("sparsity", "score", "energy"))
+        check_choice("criterion", self.criterion, ("sparsity", "score", "energy"))
         check_number("target_sparsity", self.target_sparsity, 0)
         if self.target_sparsity > 1:
-            raise ValueError(
+            raise InvalidInputError(
                 f"target_sparsity must be between 0 and 1, got {self.target_sparsity}."
             )
-        if self.choose == "score" and y is None:
-            raise ValueError(
-                "choose='score' requires y, but it is None: give fit the labels the"
-                " classifier is to learn, or choose by 'sparsity'."
+        if self.criterion == "score" and y is None:
+            raise InvalidInputError(
+                "criterion='score' requires y, but it is None; pass the targets of the classifier"
+                " to fit, or use criterion='sparsity'."
             )
-        if self.choose == "score":
-            self._scorer(self._judge())
+        if self.criterion == "score":
+            self._scorer(self._new_classifier())
         return network
 
     def __sklearn_tags__(self) -> Tags:
@@ -219,5 +308,14 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _used(U: Any) -> int:
+def _fit_networks(network: Any, X: Rows, alphas: Array) -> list[Any]:
+    """Return a fitted network for each alpha, as a path if the network is an SCNN."""
+    if isinstance(network, SCNN):
+        parameters = network.get_params()
+        del parameters["alpha"]
+        return list(scnn_path(X, alphas=alphas, **parameters))
+    return [clone(network).set_params(alpha=float(alpha)).fit(X) for alpha in alphas]
+
+
+def _count_nonzero(U: Any) -> int:
     return int(U.nnz if hasattr(U, "nnz") else np.count_nonzero(U))

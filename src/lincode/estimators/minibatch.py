@@ -1,7 +1,8 @@
-"""SCNN learned a batch at a time: for data that do not fit in memory, or do not end."""
+"""SCNN trained on batches, as a scikit-learn transformer."""
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,91 +12,172 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from lincode.core.init import Start
 from lincode.core.types import Rows
-from lincode.estimators._checks import check_number, check_rows, unchanged_on_failure
-from lincode.estimators._scnn import BaseSCNN
+from lincode.estimators.base import DEFAULT_ALPHA, THRESHOLD_SAMPLES, BaseSCNN
+from lincode.estimators.validation import (
+    check_number,
+    check_scaled_rows,
+    parse_alpha,
+    unchanged_on_failure,
+)
+from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn_minibatch import Stream
-from lincode.rows.threads import thread_count
+from lincode.networks.training import Callback, Iteration, Reason
+from lincode.rows.memory import evenly_spaced
+from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
 SMOOTHING = 0.5
-"""Weight of the newest batch in the smoothed energy."""
+"""The weight of the newest batch in the smoothed energy."""
+HALF_LIFE_BATCHES = 4
+"""The default half-life of samples, in batches."""
+MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
+CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
+PARTIAL_FIT_REASON = "partial_fit learns one batch"
 
 
 class MiniBatchSCNN(BaseSCNN):
-    """SCNN learned a batch at a time, in memory that does not depend on the number of samples.
+    """SCNN trained on batches, in memory that does not depend on the number of samples.
 
-    Lowers the same energy as :class:`lincode.SCNN`. Of the samples of earlier batches only
-    UᵀU, UᵀX, Σ|U| and XᵀX are kept; XᵀX (p×p) is factored once a batch, so that features should not
-    be many thousands. ``fit`` goes through X in random order until the energy of batches,
-    measured before they are learned, no longer falls; ``partial_fit`` learns one batch that
-    is given to it, of any size.
+    It lowers the same energy as :class:`lincode.SCNN`,
+
+        E = 1/p ‖X − U D‖² + η/m ‖U − X Cᵀ‖² + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
+
+    Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. XᵀX, of shape (p, p), is
+    factored once per batch, so p should not exceed a few thousand. ``fit`` visits the samples in
+    random order until the energy of batches, measured before they are learned, no longer
+    decreases. ``partial_fit`` learns one batch of any size.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number m of units. None means the number of features.
-    alpha : float, default=0.1
-        Sparsity λ ≥ 0. Its scale is that of the data: see :meth:`alpha_max`.
+        The number m of units: atoms of the dictionary and features of the code. None means the
+        number of features.
+    alpha : float or str, default="0.2*rms"
+        The weight λ ≥ 0 of the ℓ1 penalty. Larger values give sparser codes. A string is a factor
+        times a scale of the training data and is resolved in ``fit``:
+
+        - ``"0.05*max"`` is 0.05 times ``alpha_max(X)``, the smallest alpha for which all codes
+          are zero;
+        - ``"0.2*rms"`` is 0.2 times m/p times the root-mean-square length of the samples.
+
+        A number has the scale of the data and is proportional to m/p. The value that was used is
+        stored in ``alpha_``. With ``partial_fit`` a string is resolved by the first batch.
     batch_size : int, default=8192
-        Samples per batch in ``fit``. Some ten times ``n_components`` or more: the first batch
-        is where most of the network is learned.
+        The number of samples per batch in ``fit``. It should be at least ten times
+        ``n_components``, because most of the network is learned from the first batch.
     half_life : float, default=None
-        A sample counts half after so many further ones. None means four times ``batch_size``,
-        or one pass over the data where that is less; ``float("inf")`` that nothing is ever
-        forgotten.
+        The weight of a sample is halved after this many further samples. None means four times
+        ``batch_size``, or one pass over the data if that is less. ``float("inf")`` means that all
+        samples keep their weight.
     max_iter : int, default=10
-        Most passes over the data in ``fit``.
+        The largest number of passes over the data in ``fit``.
     tol : float, default=2e-3
-        ``fit`` ends when the smoothed energy of new batches has not fallen by this share
+        ``fit`` stops when the smoothed energy of new batches has not decreased by this fraction
         for ``max_no_improvement`` batches.
     max_no_improvement : int, default=3
-        See ``tol``. None means to go on until ``max_iter``.
+        The number of batches without improvement after which ``fit`` stops. None means that all
+        ``max_iter`` passes are made.
     encoder_weight : float, default=1.0
-    threshold : float or "match", default=None
-    transform_method : {"encoder", "exact", "relearn"}, default="encoder"
+        The weight η ≥ 0 of the encoder term. The paper has 1. With a larger weight the encoder's
+        codes are closer to the exact ones, and both are denser. 0 means plain dictionary
+        learning; the encoder is then fitted once, after training.
+    threshold : {"match", "alpha"} or float, default="match"
+        The threshold that ``transform_algorithm="encoder"`` applies.
+
+        - "match": the threshold at which the encoder's codes of the training samples are as
+          sparse as the trained codes (``matching_threshold_``);
+        - "alpha": the threshold of the paper, alpha / encoder_weight (alpha if the weight is 0).
+          The encoder is fitted to codes that are already shrunk by alpha, so these codes are
+          much sparser than the trained ones;
+        - a number: this threshold.
+    transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
+        How ``transform`` computes codes.
+
+        - "encoder": ``soft_threshold(X Cᵀ, threshold)``, which costs one matrix product;
+        - "exact": the U that minimises E for the learned D and C;
+        - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
+          the encoder. The paper calls this re-learning.
     split_sign : bool, default=False
+        Whether to return the positive and negative parts of the codes as separate non-negative
+        features. The output then has 2 * n_components columns: first the positive parts, then
+        the negative parts.
     sparse_output : bool, default=False
+        Whether ``transform`` returns a CSR matrix. It is built block by block, without a dense
+        array of all codes.
     positive_code : bool, default=False
+        Whether to constrain the codes to U ≥ 0.
     init : {"data"} or array of shape (n_components, n_features), default="data"
+        The start of training: random samples, normalised to length 1, as atoms, or the given
+        atoms, projected onto the unit balls. The encoder starts from zero.
     transform_tol : float, default=1e-6
+        The relative optimality residual to which ``transform`` and ``score`` compute codes if
+        they are computed by optimisation. It is limited by the precision of X.
     n_jobs : int, default=None
-    verbose : int, default=0
-        As in :class:`lincode.SCNN`.
+        The number of threads, including those of the BLAS library. None means as many as the BLAS
+        library uses, −1 means all cores. The result does not depend on it, except for rounding.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start and of the order of the samples.
+        The seed of the random start and of the order of the samples. Pass an int for reproducible
+        results.
+    verbose : int, default=0
+        If above 0, one line per batch is printed, with the progress and the elapsed time.
+    callback : callable, default=None
+        It is called with a :class:`lincode.Iteration` after each batch of ``fit`` and
+        ``partial_fit``. If it returns a true value, ``fit`` stops and keeps the result so far.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The dictionary D, an atom a row.
+        The dictionary D, one atom per row. The largest entry in absolute value of each atom is
+        positive, unless ``positive_code=True``.
     encoder_ : array of shape (n_components, n_features)
-        The encoder C, a filter a row.
+        The encoder C, one filter per row.
+    alpha_ : float
+        The value of alpha that was used.
+    threshold_ : float
+        The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
-        The threshold at which the encoder's codes are as sparse as the trained ones, measured
-        on the last batch (and, with ``partial_fit``, averaged over batches).
-    energy_path_ : array of shape (n_batches_,)
-        Energy per sample of each batch before it was learned; after the first pass of ``fit``
-        over the data, before it was learned again.
+        The threshold at which the encoder's codes are as sparse as the trained codes. It is
+        computed from the last batch and, with ``partial_fit``, averaged over batches.
+    energy_path_ : array of shape (n_steps_,)
+        The energy per sample of each batch before it was learned. After the first pass over the
+        data, ``fit`` measures batches that it has seen before.
     energy_ : float
-        The same, smoothed. What to expect of new data as long as batches are new.
+        The smoothed energy per sample. It estimates the energy of new data as long as the batches
+        are new.
     usage_ : array of shape (n_components,)
-        Share of the samples that use each atom, older ones counting less.
-    n_batches_, n_samples_seen_ : int
+        The fraction of the samples that use each atom; older samples have a smaller weight.
+    n_steps_ : int
+        The number of batches that were learned.
+    n_samples_seen_ : int
+        The number of samples that were learned; repeated passes count.
     n_iter_ : int
-        Passes over the data, the last one perhaps not whole; 1 after ``partial_fit``.
+        The number of passes over the data, the last of which may be incomplete. It is 1 after
+        ``partial_fit``.
     stop_reason_ : str
-        Why ``fit`` ended.
-    n_revived_ : int
+        The reason why ``fit`` stopped.
+    n_replaced_atoms_ : int
+        How often an atom that no sample used was replaced by the residual of a sample.
     n_features_in_ : int
+        The number of features.
     feature_names_in_ : array of str
+        The names of the features, if X has names that are all strings.
+
+    See Also
+    --------
+    SCNN : Trains on all samples at once.
+
+    Notes
+    -----
+    The parameters ``threshold``, ``transform_algorithm``, ``transform_tol``, ``split_sign``,
+    ``sparse_output``, ``positive_code`` and ``encoder_weight`` can be changed after ``fit`` and
+    affect later calls of ``transform`` and ``score``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from lincode import MiniBatchSCNN
     >>> rng = np.random.default_rng(0)
-    >>> scnn = MiniBatchSCNN(n_components=8, alpha=0.1, random_state=0)
+    >>> scnn = MiniBatchSCNN(n_components=8, random_state=0)
     >>> for _ in range(3):
     ...     scnn = scnn.partial_fit(rng.standard_normal((100, 5)))
     >>> scnn.n_samples_seen_
@@ -107,7 +189,7 @@ class MiniBatchSCNN(BaseSCNN):
     def __init__(
         self,
         n_components: int | None = None,
-        alpha: float = 0.1,
+        alpha: float | str = DEFAULT_ALPHA,
         *,
         batch_size: int = 8192,
         half_life: float | None = None,
@@ -115,8 +197,8 @@ class MiniBatchSCNN(BaseSCNN):
         tol: float = 2e-3,
         max_no_improvement: int | None = 3,
         encoder_weight: float = 1.0,
-        threshold: float | str | None = None,
-        transform_method: str = "encoder",
+        threshold: float | str = "match",
+        transform_algorithm: str = "encoder",
         split_sign: bool = False,
         sparse_output: bool = False,
         positive_code: bool = False,
@@ -125,6 +207,7 @@ class MiniBatchSCNN(BaseSCNN):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        callback: Callback | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -135,7 +218,7 @@ class MiniBatchSCNN(BaseSCNN):
         self.max_no_improvement = max_no_improvement
         self.encoder_weight = encoder_weight
         self.threshold = threshold
-        self.transform_method = transform_method
+        self.transform_algorithm = transform_algorithm
         self.split_sign = split_sign
         self.sparse_output = sparse_output
         self.positive_code = positive_code
@@ -144,14 +227,15 @@ class MiniBatchSCNN(BaseSCNN):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     def fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
-        """Learn X from the start, in batches drawn in random order.
+        """Learn the dictionary and the encoder from batches in random order.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            May be memory-mapped: a batch at a time is read.
+            The training samples. A memory-mapped array is read one batch at a time.
         y : ignored
 
         Returns
@@ -160,31 +244,51 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            X = check_rows(self, X, reset=True, scale=True)
-            self.stop_reason_ = "max_iter passes over the data; raise max_iter or tol"
-            rng = check_random_state(self.random_state)
-            self._begin(X, rng)
-            best, since, stopped = np.inf, 0, False
-            for batch in self._batches(X, rng):
-                energy = self._learn(batch, X.shape[0])
-                best, since = (energy, 0) if energy < best * (1 - self.tol) else (best, since + 1)
-                if self.max_no_improvement is not None and since >= self.max_no_improvement:
-                    self.stop_reason_ = "converged: the energy of the next batch no longer falls"
-                    stopped = True
-                    break
-            self.n_iter_ = -(-self.n_samples_seen_ // X.shape[0])
-            self._name_batch(batch)
-        if not stopped and self.max_no_improvement is not None and self.n_batches_ > 1:
-            warnings.warn(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning, stacklevel=2)
-        self._warn_of_codes(batch)
+            X, lengths = check_scaled_rows(self, X, reset=True)
+            N, p = X.shape
+            m, n_threads = self._n_units(p), thread_count(self.n_jobs)
+            self.alpha_ = self._resolve_alpha(lengths, m, p)
+            self._warn_if_alpha_is_too_large(lengths, m, p)
+            with blas_threads(matrix_threads(max(m, p), n_threads)):
+                batch = self._fit_batches(X, n_threads)
+            self.n_iter_ = -(-self.n_samples_seen_ // N)
+        if self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1:
+            if self.max_no_improvement is not None:
+                message = f"MiniBatchSCNN: {self.stop_reason_}."
+                warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        self._warn_about_codes(batch)
         return self
 
+    def _fit_batches(self, X: Rows, n_threads: int) -> Rows:
+        """Learn batches until a stopping rule applies; return the last batch."""
+        rng = check_random_state(self.random_state)
+        self._start_stream(X, rng)
+        N = X.shape[0]
+        n_batches = self.max_iter * -(-N // self.batch_size)
+        half_life = min(HALF_LIFE_BATCHES * self.batch_size, N)
+        start, best, n_no_improvement = time.perf_counter(), np.inf, 0
+        self.stop_reason_ = MAX_ITER_REASON
+        for batch in self._batches(X, rng):
+            previous = self.energy_path_[-1] if self.n_steps_ else np.nan
+            energy = self._learn_batch(batch, half_life, n_threads)
+            if self._on_batch(previous, n_batches, time.perf_counter() - start):
+                self.stop_reason_ = Reason.CALLBACK.value
+                break
+            improved = energy < best * (1 - self.tol)
+            best, n_no_improvement = (energy, 0) if improved else (best, n_no_improvement + 1)
+            if n_no_improvement >= (self.max_no_improvement or np.inf):
+                self.stop_reason_ = CONVERGED_REASON
+                break
+        self._set_batch_weights(batch)
+        return batch
+
     def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
-        """Learn one more batch, of any size; the first call starts the network.
+        """Learn one more batch of any size. The first call starts the training.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples of the batch.
         y : ignored
 
         Returns
@@ -194,68 +298,80 @@ class MiniBatchSCNN(BaseSCNN):
         with unchanged_on_failure(self):
             self._check_parameters()
             first = not hasattr(self, "_stream")
-            X = check_rows(self, X, reset=first, scale=True)
+            X, lengths = check_scaled_rows(self, X, reset=first)
+            m, p = self._n_units(X.shape[1]), X.shape[1]
+            n_threads = thread_count(self.n_jobs)
+            if first or parse_alpha(self.alpha)[1] is None:
+                self.alpha_ = self._resolve_alpha(lengths, m, p)
             if first:
-                self._begin(X)
-                self.stop_reason_ = "partial_fit learns one batch"
+                self._warn_if_alpha_is_too_large(lengths, m, p)
+                self._start_stream(X, check_random_state(self.random_state))
+                self.stop_reason_ = PARTIAL_FIT_REASON
                 self.n_iter_ = 1
-            elif len(self._stream.D) != self._width(X):
-                raise ValueError(
-                    f"n_components must stay {len(self._stream.D)} from one partial_fit to the"
-                    f" next, got {self._width(X)}; call fit to start anew."
+            elif len(self._stream.D) != m:
+                raise InvalidInputError(
+                    f"n_components must remain {len(self._stream.D)} between calls of partial_fit,"
+                    f" got {m}; call fit to start again."
                 )
-            self._learn(X)
-            self._name_batch(X)
+            start = time.perf_counter()
+            previous = self.energy_path_[-1] if self.n_steps_ else np.nan
+            with blas_threads(matrix_threads(max(m, p), n_threads)):
+                self._learn_batch(X, HALF_LIFE_BATCHES * self.batch_size, n_threads)
+                self._set_batch_weights(X)
+            self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
         if first:
-            self._warn_of_codes(X)
+            self._warn_about_codes(X)
         return self
 
-    def _begin(self, X: Rows, rng: np.random.RandomState | None = None) -> None:
-        self.__dict__.pop("matching_threshold_", None)  # of a stream that is no more
-        start: Start = self._new_start(X, rng)
+    def _start_stream(self, X: Rows, rng: np.random.RandomState) -> None:
+        self.__dict__.pop("matching_threshold_", None)  # it belongs to the previous stream
+        start = self._new_start(lambda indices: X[indices], X.shape, X.dtype, rng)
         self._stream = Stream(D=start.D, C=start.C)
         self.energy_path_ = np.empty(0)
-        self.n_batches_ = self.n_samples_seen_ = 0
+        self.n_steps_ = self.n_samples_seen_ = 0
 
     def _batches(self, X: Rows, rng: np.random.RandomState) -> Iterator[Rows]:
-        """Batches of X of one size, give or take a row, each pass in another random order."""
+        """Yield batches of nearly equal size, in a new random order in each pass."""
         N = X.shape[0]
         for _ in range(self.max_iter):
             for rows in np.array_split(rng.permutation(N), -(-N // self.batch_size)):
                 yield X[np.sort(rows)]
 
-    def _learn(self, X: Rows, samples: float = np.inf) -> float:
-        """One batch, of data that have so many samples; the smoothed energy."""
-        most = min(4 * self.batch_size, samples)
-        self._stream = stream = self._stream.after(
-            X,
-            self._weights(),
-            half_life=float(most if self.half_life is None else self.half_life),
-            n_threads=thread_count(self.n_jobs),
+    def _learn_batch(self, X: Rows, half_life: float, n_threads: int) -> float:
+        """Learn one batch and return the smoothed energy."""
+        if self.half_life is not None:
+            half_life = float(self.half_life)
+        self._stream = stream = self._stream.learn(
+            X, self._weights(), half_life=half_life, n_threads=n_threads
         )
-        now, smooth = stream.batch_energy, stream.batch_energy
-        # The first batch is measured on an untrained network: it is no part of the average.
+        energy = smoothed = stream.batch_energy
+        # The first batch is measured with an untrained network and does not enter the average.
         if stream.n_batches > 2:
-            smooth = self.energy_ + SMOOTHING * (now - self.energy_)
-        self.energy_, self.energy_path_ = float(smooth), np.append(self.energy_path_, now)
-        self.n_batches_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
-        self.n_revived_ = stream.n_revived
-        if self.verbose:
-            print(
-                f"[MiniBatchSCNN] batch {self.n_batches_}  samples {self.n_samples_seen_}"
-                f"  energy per sample {now:.6g}  smoothed {smooth:.6g}",
-                flush=True,
-            )
-        return float(smooth)
+            smoothed = self.energy_ + SMOOTHING * (energy - self.energy_)
+        self.energy_, self.energy_path_ = float(smoothed), np.append(self.energy_path_, energy)
+        self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
+        self.n_replaced_atoms_ = stream.n_replaced
+        return float(smoothed)
 
-    def _name_batch(self, X: Rows) -> None:
+    def _on_batch(self, previous: float, n_batches: int, seconds: float) -> bool:
+        """Report a batch; return whether the callback requests a stop."""
+        energy = float(self.energy_path_[-1])
+        change = abs(previous - energy) / previous if previous > 0 else 1.0
+        iteration = Iteration(self.n_steps_, n_batches, energy, change, seconds)
+        if self.verbose:
+            print(f"[MiniBatchSCNN] {iteration}  {self.n_samples_seen_} samples", flush=True)
+        return self.callback is not None and bool(self.callback(iteration))
+
+    def _set_batch_weights(self, X: Rows) -> None:
+        """Set the fitted attributes after the batch X."""
         stream = self._stream
         assert stream.stats is not None
         before = getattr(self, "matching_threshold_", None) if stream.n_batches > 1 else None
-        self._name_weights(stream.D, stream.C, stream.stats.used / stream.stats.n, X)
-        if before is not None:  # one batch is not the stream
-            new = X.shape[0] / stream.stats.n
-            self.matching_threshold_ = before + new * (self.matching_threshold_ - before)
+        sample = X[evenly_spaced(X.shape[0], THRESHOLD_SAMPLES)]
+        self._set_weights(stream.D, stream.C, stream.stats.used / stream.stats.n, sample)
+        if before is not None:  # average over batches
+            weight = X.shape[0] / stream.stats.n
+            self.matching_threshold_ = before + weight * (self.matching_threshold_ - before)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -265,4 +381,4 @@ class MiniBatchSCNN(BaseSCNN):
         if self.half_life != float("inf"):
             check_number("half_life", self.half_life, 1, or_none=True)
         if isinstance(self.init, str) and self.init != "data":
-            raise ValueError(f"init must be 'data' or an array of atoms, got {self.init!r}.")
+            raise InvalidInputError(f"init must be 'data' or an array of atoms, got {self.init!r}.")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from lincode.core.types import Rows
-from lincode.estimators._checks import check_choice
+from lincode.estimators.validation import check_choice
 from lincode.estimators._network import LayersNetwork
-from lincode.networks._alternate import Callback, Outcome
+from lincode.networks.training import Callback, Outcome
 from lincode.networks._epochs import scale_of
 from lincode.networks._layers import LayersTraining
 from lincode.networks.saann import SAANNEnergy

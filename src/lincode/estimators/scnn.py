@@ -1,4 +1,4 @@
-"""SCNN as a scikit-learn transformer: its parameters and its training."""
+"""SCNN as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -8,137 +8,165 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
-from lincode.core.encoder_step import EncoderFactor, factor_data
 from lincode.core.init import Start
-from lincode.core.types import Array, Rows
-from lincode.estimators._checks import (
+from lincode.core.types import Array
+from lincode.estimators.base import DEFAULT_ALPHA, THRESHOLD_SAMPLES, BaseSCNN
+from lincode.estimators.validation import (
     check_choice,
     check_flag,
     check_number,
-    check_rows,
+    check_scaled_rows,
     unchanged_on_failure,
 )
-from lincode.estimators._scnn import BaseSCNN
-from lincode.networks._alternate import Callback, Iteration, Outcome, Reason, alternate
+from lincode.exceptions import InvalidInputError
+from lincode.networks import scnn_paper
 from lincode.networks.scnn import SCNNTraining, Trained
-from lincode.networks.scnn_paper import T_MAX, PaperTraining
-from lincode.rows.memory import MemoryRows
-from lincode.rows.threads import thread_count
+from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
+from lincode.rows.memory import MemoryRows, evenly_spaced
+from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
 MAX_ITER = 200
-"""Outer iterations of the default solver."""
+"""The largest number of outer iterations of the default solver."""
+MAX_ENCODER_RESIDUAL = 1e-3
+"""A larger residual of the encoder step means that it ignores some features."""
 
 
 class SCNN(BaseSCNN):
-    """Sparse codes by one matrix product: a dictionary and a linear encoder learned together.
+    """Sparse coding with a dictionary and a linear encoder that are learned together.
 
-    Minimises over the codes U, the dictionary D and the encoder C
+    For samples X of shape (N, p) and m units, SCNN minimises
 
         E = 1/p ‖X − U D‖² + η/m ‖U − X Cᵀ‖² + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1
 
-    for N samples X of p features and m units, so that the code of an unseen sample is
-    ``soft_threshold(x Cᵀ, λ)`` instead of an optimisation of its own.
+    over the codes U, the dictionary D and the encoder C. The code of a new sample x is then
+    ``soft_threshold(x Cᵀ, threshold)``, which costs one matrix product.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number m of units (atoms of the dictionary, features of the code). None means the
+        The number m of units: atoms of the dictionary and features of the code. None means the
         number of features.
-    alpha : float, default=0.1
-        Sparsity λ ≥ 0. Its scale is that of the data: see :meth:`alpha_max`.
+    alpha : float or str, default="0.2*rms"
+        The weight λ ≥ 0 of the ℓ1 penalty. Larger values give sparser codes. A string is a factor
+        times a scale of the training data and is resolved in ``fit``:
+
+        - ``"0.05*max"`` is 0.05 times ``alpha_max(X)``, the smallest alpha for which all codes
+          are zero;
+        - ``"0.2*rms"`` is 0.2 times m/p times the root-mean-square length of the samples.
+
+        A number has the scale of the data and is proportional to m/p. The value that was used is
+        stored in ``alpha_``.
     encoder_weight : float, default=1.0
-        Factor η ≥ 0 of the encoder term; 1 is the paper's. The larger, the closer the
-        encoder's codes to the exact ones, and the denser both. 0 is plain dictionary
-        learning; the encoder is then fitted once at the end.
-    threshold : float or "match", default=None
-        Threshold of the encoder at ``transform``. None means ``alpha / encoder_weight``, the
-        minimiser of the encoder and ℓ1 terms, or ``alpha`` where the weight is 0. The encoder
-        was fitted to codes that are shrunk already and this shrinks them again, so its codes
-        are much sparser than the trained ones; "match" means ``matching_threshold_``, at which
-        they are just as sparse.
-    transform_method : {"encoder", "exact", "relearn"}, default="encoder"
-        What ``transform`` gives.
+        The weight η ≥ 0 of the encoder term. The paper has 1. With a larger weight the encoder's
+        codes are closer to the exact ones, and both are denser. 0 means plain dictionary
+        learning; the encoder is then fitted once, after training.
+    threshold : {"match", "alpha"} or float, default="match"
+        The threshold that ``transform_algorithm="encoder"`` applies.
 
-        - "encoder": ``soft_threshold(X Cᵀ, threshold)``, one matrix product;
+        - "match": the threshold at which the encoder's codes of the training samples are as
+          sparse as the trained codes (``matching_threshold_``);
+        - "alpha": the threshold of the paper, alpha / encoder_weight (alpha if the weight is 0).
+          The encoder is fitted to codes that are already shrunk by alpha, so these codes are
+          much sparser than the trained ones;
+        - a number: this threshold.
+    transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
+        How ``transform`` computes codes.
+
+        - "encoder": ``soft_threshold(X Cᵀ, threshold)``, which costs one matrix product;
         - "exact": the U that minimises E for the learned D and C;
-        - "relearn": the U that minimises the reconstruction and ℓ1 terms, with D alone
-          (the paper's "SCNN with re-learning").
+        - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
+          the encoder. The paper calls this re-learning.
     split_sign : bool, default=False
-        Give positive and negative parts of the codes as separate features, all ≥ 0: the
-        output has 2m columns, first the positive parts, then the negative ones.
+        Whether to return the positive and negative parts of the codes as separate non-negative
+        features. The output then has 2 * n_components columns: first the positive parts, then
+        the negative parts.
     sparse_output : bool, default=False
-        Give codes as a CSR matrix, made a block at a time: the dense array never exists.
+        Whether ``transform`` returns a CSR matrix. It is built block by block, without a dense
+        array of all codes.
     positive_code : bool, default=False
-        Demand U ≥ 0.
+        Whether to constrain the codes to U ≥ 0.
     init : {"data", "paper"} or array of shape (n_components, n_features), default="data"
-        Where training starts.
+        The start of training.
 
-        - "data": atoms are samples drawn at random and scaled to length 1; C = 0, U = 0;
-        - "paper": U, D and C uniform in [−1, 1]; D is brought into the unit balls;
-        - an array: the atoms, brought into the unit balls; C = 0, U = 0.
+        - "data": the atoms are random samples, normalised to length 1, and C = 0 and U = 0;
+        - "paper": U, D and C are uniform in [−1, 1], and D is projected onto the unit balls;
+        - an array: the atoms, projected onto the unit balls, and C = 0 and U = 0.
     solver : {"auto", "paper"}, default="auto"
-        "auto" solves each step by the method that suits it. "paper" is Algorithm 1 of the
-        paper with its plain gradient iterations: a slow reference. It revives no atoms and
-        stops on the change of the network's reconstruction error instead of the energy's.
+        "auto" uses an accelerated method for each step. "paper" is Algorithm 1 of the paper with
+        its plain gradient iterations. It is slow and meant as a reference. It does not replace
+        unused atoms, and it stops on the change of the reconstruction error instead of the energy.
     max_iter : int, default=None
-        Most outer iterations. None means 200, and the paper's 50 with ``solver="paper"``.
+        The largest number of outer iterations. None means 200, or 50 (as in the paper) with
+        ``solver="paper"``.
     tol : float, default=1e-4
-        Training ends when an outer iteration changes the energy by at most this share.
+        Training stops when the relative change of the energy in one iteration is at most ``tol``.
     transform_tol : float, default=1e-6
-        Optimality residual to which codes are solved at ``transform`` and ``score`` when
-        they are solved at all. Not below what the precision of X can tell.
+        The relative optimality residual to which ``transform`` and ``score`` compute codes if
+        they are computed by optimisation. It is limited by the precision of X.
     n_jobs : int, default=None
-        Threads. None means as many as the BLAS library would use; −1 all cores. The result
-        does not depend on it beyond rounding.
+        The number of threads, including those of the BLAS library. None means as many as the BLAS
+        library uses, −1 means all cores. The result does not depend on it, except for rounding.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start.
+        The seed of the random start. Pass an int for reproducible results.
     warm_start : bool, default=False
-        Start the next ``fit`` from the present dictionary and encoder instead of ``init``.
+        Whether ``fit`` starts from the present dictionary and encoder instead of ``init``.
     verbose : int, default=0
-        Above 0, print a line before the first and after each outer iteration.
+        If above 0, one line per outer iteration is printed.
     callback : callable, default=None
-        Called after each outer iteration with a :class:`lincode.Iteration`. Training ends
-        there, and what was learned is kept, if it returns something true.
+        It is called with a :class:`lincode.Iteration` after each outer iteration. If it returns a
+        true value, training stops and the result so far is kept.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The dictionary D, an atom a row. Each atom's largest entry in absolute value is
-        positive (the first of equals), unless ``positive_code``.
+        The dictionary D, one atom per row. The largest entry in absolute value of each atom is
+        positive, unless ``positive_code=True``.
     encoder_ : array of shape (n_components, n_features)
-        The encoder C, a filter a row.
+        The encoder C, one filter per row.
+    alpha_ : float
+        The value of alpha that was used.
+    threshold_ : float
+        The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
-        The threshold at which the encoder's codes of the training samples are as sparse as
-        the trained codes (measured on at most 10,000 of them, evenly spaced).
+        The threshold at which the encoder's codes of the training samples are as sparse as the
+        trained codes. It is computed from at most 10,000 samples.
     energy_ : float
-        E on the training data, the sum over samples as above.
+        The energy E of the training data, summed over the samples.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E at the start and after each outer iteration, the last being ``energy_``. It never
-        rises.
+        E at the start and after each outer iteration. It never increases.
     n_iter_ : int
-        Outer iterations done.
+        The number of outer iterations.
     stop_reason_ : str
-        Why training ended, in a sentence.
+        The reason why training stopped.
     optimality_ : dict of str to float
-        How far from optimal each step is at the end, relative; 0 is optimal. "codes" for the
-        last U step, "dictionary" and "encoder" for the D and C steps, and "joint" for the
-        same codes with the D and C that came after them: how much the worst row would still
-        like to move. At the default ``tol`` a few hundredths of "joint" are usual and worth
-        about 1e-4 of the energy; a lower ``tol`` brings it down.
+        The relative optimality residual of each step at the end of training; 0 is optimal. "codes"
+        belongs to the last U step, "dictionary" and "encoder" to the D and C steps, and "joint"
+        to the same codes with the final D and C. With the default ``tol``, a "joint" residual
+        of a few hundredths is usual and corresponds to about 1e-4 of the energy; a smaller
+        ``tol`` reduces it.
     usage_ : array of shape (n_components,)
-        Share of the training samples that use each atom.
-    n_revived_ : int
-        How often an atom that no sample used was pointed at a badly reconstructed sample.
+        The fraction of the training samples that use each atom.
+    n_replaced_atoms_ : int
+        How often an atom that no sample used was replaced by the residual of a sample.
     n_features_in_ : int
+        The number of features.
     feature_names_in_ : array of str
-        Where X had column names that are all strings.
+        The names of the features, if X has names that are all strings.
+
+    See Also
+    --------
+    MiniBatchSCNN : Trains on batches, for data that do not fit in memory.
+    SCNNCV : Chooses alpha by cross-validation.
+    scnn_path : Trains networks for several values of alpha.
 
     Notes
     -----
-    Codes are made with the parameters as they are when they are made: ``threshold``,
-    ``transform_method``, ``split_sign``, ``transform_tol``, ``positive_code``, ``alpha`` and
-    ``encoder_weight`` may be changed after ``fit`` and count from then on.
+    The parameters ``threshold``, ``transform_algorithm``, ``transform_tol``, ``split_sign``,
+    ``sparse_output``, ``positive_code`` and ``encoder_weight`` can be changed after ``fit`` and
+    affect later calls of ``transform`` and ``score``. A change of ``alpha`` takes effect in the
+    next ``fit``.
 
     References
     ----------
@@ -150,7 +178,7 @@ class SCNN(BaseSCNN):
     >>> from sklearn.datasets import load_digits
     >>> from lincode import SCNN
     >>> X = load_digits().data / 16
-    >>> scnn = SCNN(n_components=32, alpha=0.1, random_state=0).fit(X)
+    >>> scnn = SCNN(n_components=32, random_state=0).fit(X)
     >>> codes = scnn.transform(X)
     >>> codes.shape
     (1797, 32)
@@ -161,11 +189,11 @@ class SCNN(BaseSCNN):
     def __init__(
         self,
         n_components: int | None = None,
-        alpha: float = 0.1,
+        alpha: float | str = DEFAULT_ALPHA,
         *,
         encoder_weight: float = 1.0,
-        threshold: float | str | None = None,
-        transform_method: str = "encoder",
+        threshold: float | str = "match",
+        transform_algorithm: str = "encoder",
         split_sign: bool = False,
         sparse_output: bool = False,
         positive_code: bool = False,
@@ -184,7 +212,7 @@ class SCNN(BaseSCNN):
         self.alpha = alpha
         self.encoder_weight = encoder_weight
         self.threshold = threshold
-        self.transform_method = transform_method
+        self.transform_algorithm = transform_algorithm
         self.split_sign = split_sign
         self.sparse_output = sparse_output
         self.positive_code = positive_code
@@ -200,11 +228,12 @@ class SCNN(BaseSCNN):
         self.callback = callback
 
     def fit(self, X: Any, y: object = None) -> SCNN:
-        """Learn the dictionary and the encoder of X.
+        """Learn the dictionary and the encoder.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
+            The training samples.
         y : ignored
 
         Returns
@@ -213,51 +242,60 @@ class SCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            known = getattr(self, "components_", None) if self.warm_start else None
-            X = check_rows(self, X, reset=True, scale=True)
-            start = self._start(X, known)
-            if self.verbose:
-                print(
-                    f"[SCNN] {X.shape[0]} samples of {X.shape[1]} features: factoring", flush=True
-                )
-            _, outcome = self._train(self._rows(X, start), start.D, start.C, factor_data(X))
-        self._warn_of_training(outcome)
-        self._warn_of_codes(X)
+            D = getattr(self, "components_", None) if self.warm_start else None
+            X, lengths = check_scaled_rows(self, X, reset=True)
+            m, p = self._n_units(X.shape[1]), X.shape[1]
+            n_threads = thread_count(self.n_jobs)
+            self.alpha_ = self._resolve_alpha(lengths, m, p)
+            if D is None and not (isinstance(self.init, str) and self.init == "paper"):
+                self._warn_if_alpha_is_too_large(lengths, m, p)
+            with blas_threads(matrix_threads(max(m, p), n_threads)):
+                rows = MemoryRows(X, m, n_threads=n_threads, lengths=lengths)
+                start = self._start(rows, D)
+                if self.verbose:
+                    print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
+                _, outcome = self._train(rows, start.D, start.C)
+        self._warn_about_training(outcome)
+        self._warn_about_codes(X)
         return self
 
-    def _start(self, X: Rows, known: Array | None) -> Start:
-        if known is None:
-            return self._new_start(X)
-        m, p = self._width(X), X.shape[1]
-        if known.shape != (m, p):
-            raise ValueError(
-                f"warm_start=True needs n_components and n_features to stay {known.shape},"
-                f" got ({m}, {p}); set warm_start=False to start anew."
-            )
-        return Start(D=known.astype(np.float64), C=self.encoder_.astype(np.float64))
-
-    def _rows(self, X: Rows, start: Start) -> MemoryRows:
-        """X with the codes it starts from."""
+    def _start(self, rows: MemoryRows, D: Array | None) -> Start:
+        """Return the start of training, from the dictionary D if given, and set the codes."""
+        if D is None:
+            rng = check_random_state(self.random_state)
+            start = self._new_start(rows.take, rows.shape, rows.dtype, rng)
+        else:
+            m, p = self._n_units(rows.shape[1]), rows.shape[1]
+            if D.shape != (m, p):
+                raise InvalidInputError(
+                    f"with warm_start=True, (n_components, n_features) must remain {D.shape}, got"
+                    f" {(m, p)}; set warm_start=False to start again."
+                )
+            start = Start(D=D.astype(np.float64), C=self.encoder_.astype(np.float64))
         weights = self._weights()
-        U = start.codes(X, weights.threshold, positive=weights.positive)
-        return MemoryRows(X, U, n_threads=thread_count(self.n_jobs))
+        if start.U is None:
+            rows.set_codes(start.C, weights.threshold, positive=weights.positive)
+        else:
+            rows.U[...] = np.maximum(start.U, 0) if weights.positive else start.U
+        return start
 
-    def _train(
-        self, rows: MemoryRows, D: Array, C: Array, factor: EncoderFactor
-    ) -> tuple[Trained, Outcome]:
-        """Learn from where rows, D and C are, and name what was learned."""
+    def _train(self, rows: MemoryRows, D: Array, C: Array) -> tuple[Trained, Outcome]:
+        """Train from D, C and the codes of the rows, and set the fitted attributes."""
         paper = self.solver == "paper"
-        training = (PaperTraining if paper else SCNNTraining)(
-            rows, D, C, self._weights(), factor, tol=self.tol
+        training = (scnn_paper.PaperTraining if paper else SCNNTraining)(
+            rows, D, C, self._weights(), tol=self.tol
         )
-        outcome = alternate(
-            training,
-            max_iter=self.max_iter or (T_MAX if paper else MAX_ITER),
-            tol=self.tol,
-            callback=self._on_iteration,
-        )
-        trained = training.certify()
-        self._name(trained, outcome, rows.X)
+        max_iter = self.max_iter or (scnn_paper.MAX_ITER if paper else MAX_ITER)
+        outcome = train(training, max_iter=max_iter, tol=self.tol, callback=self._on_iteration)
+        trained = training.result()
+        sample = rows.take(evenly_spaced(rows.shape[0], THRESHOLD_SAMPLES))
+        self._set_weights(trained.D, trained.C, trained.used / rows.shape[0], sample)
+        self.energy_ = outcome.energy_path[-1]
+        self.energy_path_ = np.array(outcome.energy_path)
+        self.n_iter_ = outcome.n_iter
+        self.stop_reason_ = outcome.reason.value
+        self.optimality_ = trained.optimality
+        self.n_replaced_atoms_ = trained.n_replaced
         return trained, outcome
 
     def _on_iteration(self, iteration: Iteration) -> bool:
@@ -265,22 +303,13 @@ class SCNN(BaseSCNN):
             print(f"[SCNN] {iteration}", flush=True)
         return self.callback is not None and bool(self.callback(iteration))
 
-    def _name(self, trained: Trained, outcome: Outcome, X: Rows) -> None:
-        self._name_weights(trained.D, trained.C, trained.used / X.shape[0], X)
-        self.energy_ = outcome.energy_path[-1]
-        self.energy_path_ = np.array(outcome.energy_path)
-        self.n_iter_ = outcome.n_iter
-        self.stop_reason_ = outcome.reason.value
-        self.optimality_ = trained.optimality
-        self.n_revived_ = trained.n_revived
-
-    def _warn_of_training(self, outcome: Outcome) -> None:
+    def _warn_about_training(self, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER:
             warnings.warn(f"SCNN: {outcome.reason.value}.", ConvergenceWarning, stacklevel=3)
-        if self.solver == "auto" and self.optimality_["encoder"] > 1e-3:
+        if self.solver == "auto" and self.optimality_["encoder"] > MAX_ENCODER_RESIDUAL:
             warnings.warn(
-                "SCNN: some features of X are so small beside the others that the encoder cannot"
-                " use them; scale the features alike (StandardScaler, MaxAbsScaler).",
+                "SCNN: some features of X are so small compared with the others that the encoder"
+                " ignores them; scale the features (StandardScaler, MaxAbsScaler).",
                 UserWarning,
                 stacklevel=3,
             )
@@ -290,5 +319,3 @@ class SCNN(BaseSCNN):
         check_number("max_iter", self.max_iter, 1, integer=True, or_none=True)
         check_choice("solver", self.solver, ("auto", "paper"))
         check_flag("warm_start", self.warm_start)
-        if self.callback is not None and not callable(self.callback):
-            raise TypeError(f"callback must be callable or None, got {self.callback!r}.")

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.types import Array, Rows
-from lincode.estimators._checks import check_choice, check_number
+from lincode.estimators.validation import check_choice, check_number
 from lincode.estimators._network import BatchNetwork, check_positive
-from lincode.networks._alternate import Callback, Outcome
+from lincode.networks.training import Callback, Outcome
 from lincode.networks._epochs import scale_of
 from lincode.networks.sparsenet import GainControl, SparsenetEnergy, SparsenetTraining
 from lincode.rows.memory import code_blocks

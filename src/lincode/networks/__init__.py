@@ -1,1 +1,1 @@
-"""One network, one file: its energy, its steps. They all train in the loop of ``_alternate``."""
+"""The networks, one per module: the energy of each and the steps that lower it."""

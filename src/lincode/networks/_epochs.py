@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.blocks import blocks, dense, dense_blocks
+from lincode.rows.memory import blocks, dense, dense_blocks
 from lincode.core.types import Array, Rows
 
 
@@ -50,7 +50,7 @@ class EpochTraining(ABC):
         """The energy of these rows."""
 
     @abstractmethod
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
         """What is left to do after the last pass."""
 
     def steps(self) -> Iterator[str]:
@@ -69,10 +69,10 @@ class EpochTraining(ABC):
     def rounding(self) -> float:
         return 0.0
 
-    def watched(self, energy: float) -> float:
+    def monitored_error(self, energy: float) -> float:
         return energy
 
-    def note_change(self, change: float) -> bool:
+    def set_change(self, change: float) -> bool:
         return False
 
     def batch(self, rows: Array | slice) -> Array:
@@ -107,7 +107,7 @@ class BestPassTraining(EpochTraining):
             self.lowest, self.best = energy, self.weights
         return energy
 
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
         # Near an optimum, as after a warm start, passes may be a little above it.
         self.failed = self.lowest_after_a_pass > 1.1 * self.lowest
         self.restore(self.best)

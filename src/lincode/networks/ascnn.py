@@ -16,8 +16,8 @@ import numpy as np
 
 from lincode.core.activations import ACTIVATIONS
 from lincode.core.adam import Adam
-from lincode.core.blocks import dense_blocks
-from lincode.core.encoder_step import encoder_step, factor_data
+from lincode.rows.memory import dense_blocks, factor_rows
+from lincode.core.encoder_step import encoder_step
 from lincode.core.penalties import PENALTIES
 from lincode.core.types import Array, Rows
 from lincode.networks._epochs import BestPassTraining, Pace
@@ -67,7 +67,7 @@ class ASCNNEnergy:
 def fit_encoder(X: Rows, Z: Array) -> Array:
     """Stage 2: argmin_C ‖X Cᵀ − Z‖²"""
     parts = (np.asarray(Z[rows].T @ X[rows], dtype=np.float64) for rows in dense_blocks(X))
-    return encoder_step(sum(parts, np.zeros((Z.shape[1], X.shape[1]))), factor_data(X))
+    return encoder_step(sum(parts, np.zeros((Z.shape[1], X.shape[1]))), factor_rows(X))
 
 
 class BottomTraining(BestPassTraining):

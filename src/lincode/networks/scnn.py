@@ -1,14 +1,14 @@
-"""SCNN (paper Section 3): a linear network that learns its codes, dictionary and encoder together.
+"""SCNN (Section 3 of the paper): a linear network that learns codes, dictionary and encoder.
 
     E(U, D, C) = 1/p ‖X − U D‖²  +  η/m ‖U − X Cᵀ‖²  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
-Algorithm 1's alternation of three convex steps, each solved by the method that suits it:
+Training alternates between three convex steps, as in Algorithm 1 of the paper:
 
-    U   accelerated proximal gradient, row by row          core/code_step.py
-    D   Newton on its dual, or atom by atom                core/dictionary_step.py
-    C   least squares through one factorisation            core/encoder_step.py
+    U   accelerated proximal gradient for each row         core/code_step.py
+    D   Newton's method on the dual, or sweeps             core/dictionary_step.py
+    C   least squares with a precomputed factorisation     core/encoder_step.py
 
-``scnn_paper.py`` has the same steps by the plain gradient iterations the paper prints.
+``scnn_paper.py`` has the same steps with the plain gradient iterations of the paper.
 """
 
 from __future__ import annotations
@@ -18,34 +18,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lincode.core.code_problem import CodeProblem
-from lincode.core.code_step import Codes, code_step
-from lincode.core.dictionary_step import dictionary_step
-from lincode.core.encoder_step import EncoderFactor, encode, encoder_step
-from lincode.core.energy import energy_from_stats, rounding_of_energy
-from lincode.core.optimality import dictionary_residual, encoder_residual
+from lincode.core.code_step import CodeProblem
+from lincode.core.dictionary_step import dictionary_residual, dictionary_step
+from lincode.core.encoder_step import encoder_residual, encoder_step
+from lincode.core.energy import CodeStats, energy_from_stats, rounding_of_energy
 from lincode.core.prox import project_unit_ball
-from lincode.core.stats import CodeStats
-from lincode.core.types import Array, Rows
-from lincode.rows.memory import MemoryRows
+from lincode.core.types import Array
+from lincode.rows.protocol import RowSource
 
-CODE_ITERATIONS = 1000
-"""Most accelerated steps in one U step, the paper's cap for its step (a)."""
-LOOSEST, TIGHTEST = 1e-2, 1e-6
-"""Between these the accuracy of the steps follows the progress of the alternation."""
-SWEEPS = 5
-"""Most dictionary sweeps in one outer iteration: more do not make for fewer iterations."""
-MOST_MOMENTUM = 0.9
-"""The share of the last move that is added before the next iteration grows to this."""
+MAX_CODE_STEPS = 1000
+"""The largest number of accelerated steps in one U step, as in step (a) of Algorithm 1."""
+MAX_STEP_TOL, MIN_STEP_TOL = 1e-2, 1e-6
+"""The range of the tolerance of the steps, which follows the change of the energy."""
+STEP_TOL_FRACTION = 0.3
+"""The tolerance of the steps as a fraction of the last relative change of the energy."""
+MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
+"""The largest number of dictionary sweeps in an iteration and after the last one."""
+MAX_MOMENTUM = 0.9
+"""The largest factor by which D and C are extrapolated."""
 ROUNDING_TOL = 1e-14
-"""No code can be asked to be better than this."""
-LAST_SWEEPS = 1000
-"""Most dictionary sweeps after the last iteration, where the dual did not solve it."""
+"""Codes cannot be computed to a smaller tolerance than this."""
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The factors of the energy that do not change in training."""
+class EnergyWeights:
+    """The parameters of the energy that are fixed during training."""
 
     lam: float
     eta: float = 1.0
@@ -53,28 +50,31 @@ class Weights:
 
     @property
     def threshold(self) -> float:
-        """The encoder's: argmin_U η‖U − X Cᵀ‖² + 2λ‖U‖₁ soft-thresholds at λ/η."""
+        """The threshold of the encoder in the paper.
+
+        The minimiser of η‖U − X Cᵀ‖² + 2λ‖U‖₁ is soft_threshold(X Cᵀ, λ/η).
+        """
         return self.lam / self.eta if self.eta > 0 else self.lam
 
     def code_problem(self, D: Array, C: Array, dtype: np.dtype[np.floating]) -> CodeProblem:
-        """The U step for D and C."""
+        """Return the problem of the U step for D and C."""
         return CodeProblem.of(D, C, self.lam, self.eta, positive=self.positive, dtype=dtype)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training leaves behind."""
+    """The result of training."""
 
     D: Array
     C: Array
     optimality: dict[str, float]
     used: Array
-    n_revived: int
+    n_replaced: int
 
 
 @dataclass(frozen=True)
 class Momentum:
-    """Where D and C were an iteration ago, and for how many iterations they were not stopped."""
+    """D and C of the previous iteration, and the number of iterations since the last restart."""
 
     D: Array
     C: Array
@@ -82,173 +82,167 @@ class Momentum:
 
 
 class SCNNTraining:
-    """SCNN in training: rows with their codes, D, C, and the three steps."""
+    """SCNN in training: a row source with its codes, D, C, and the three steps."""
 
     monotone = True
 
     def __init__(
         self,
-        rows: MemoryRows,
+        rows: RowSource,
         D: Array,
         C: Array,
-        weights: Weights,
-        factor: EncoderFactor,
+        weights: EnergyWeights,
         *,
         tol: float,
         precision: np.dtype[np.floating] | None = None,
     ) -> None:
-        # An encoder from elsewhere may weigh directions these data do not have.
-        C = factor.span(C)
-        self.rows, self.D, self.C = rows, D, C
-        self.weights, self.factor = weights, factor
+        self.rows, self.weights = rows, weights
+        self.factor = rows.factor()
+        # An encoder from other data may have components in directions that these data lack.
+        self.D, self.C = D, self.factor.project(C)
         self.stats: CodeStats = rows.stats()
-        # Of the sums: that of the rows, unless coarser ones came before them.
-        self.precision = rows.X.dtype if precision is None else precision
+        # Sums over a stream have the precision of its least precise batch.
+        self.precision = rows.dtype if precision is None else precision
         self.n = self.stats.n
-        self.n_revived = 0
-        self.codes_solved = False  # an atom the start does not use is not idle yet
-        self.momentum = Momentum(D, C)
-        self.step_tol = LOOSEST
-        self.measured: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
-        self.final_tol = float(np.clip(tol, TIGHTEST, LOOSEST / 10))
+        self.n_replaced = 0
+        self.codes_computed = False  # atoms without a code are unused only after a U step
+        self.momentum = Momentum(self.D, self.C)
+        self.step_tol = MAX_STEP_TOL
+        self.final_tol = float(np.clip(tol, MIN_STEP_TOL, MAX_STEP_TOL / 10))
+        self._cached_energy: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
 
     def energy(self) -> float:
-        """E of the network as it is, computed once for each."""
-        stats, D, C, energy = self.measured
+        """Return the present energy, which is computed once for each state."""
+        stats, D, C, energy = self._cached_energy
         if not (stats is self.stats and D is self.D and C is self.C):
             lam, eta = self.weights.lam, self.weights.eta
             energy = energy_from_stats(self.stats, self.D, self.C, self.factor, lam, eta)
-            self.measured = self.stats, self.D, self.C, energy
+            self._cached_energy = self.stats, self.D, self.C, energy
         return energy
 
     def rounding(self) -> float:
+        """Return a bound of the rounding error of the energy."""
         eta, precision = self.weights.eta, self.precision
         return rounding_of_energy(self.stats, self.D, self.C, self.factor, eta, precision)
 
-    def watched(self, energy: float) -> float:
+    def monitored_error(self, energy: float) -> float:
+        """Return the energy, whose relative change is compared with ``tol``."""
         return energy
 
-    def note_change(self, change: float) -> bool:
-        """The better the alternation has converged, the better its steps are solved."""
-        well_solved = self.step_tol <= self.final_tol
-        self.step_tol = float(np.clip(0.3 * change, self.final_tol, LOOSEST))
-        return well_solved
+    def set_change(self, change: float) -> bool:
+        """Adapt the tolerance of the steps to the progress of the iterations."""
+        accurate = self.step_tol <= self.final_tol
+        self.step_tol = float(np.clip(STEP_TOL_FRACTION * change, self.final_tol, MAX_STEP_TOL))
+        return accurate
 
     def steps(self) -> Iterator[str]:
-        """One outer iteration of Algorithm 1, from a little further on if that pays."""
-        if self.codes_solved and (self.stats.used == 0).any():
-            self.revive_atoms()
-            yield "revival"
-        if self.momentum.age > 0 and self.leap():
+        """Do one iteration, from an extrapolated D and C if that lowers the energy."""
+        if self.codes_computed and (self.stats.used == 0).any():
+            self.replace_unused_atoms()
+            yield "atom replacement"
+        if self.momentum.age > 0 and self.extrapolated_iteration():
             yield "extrapolated"
         else:
-            yield from self.walk()
+            yield from self.plain_iteration()
 
-    def walk(self) -> Iterator[str]:
-        """The three steps, from where the network is."""
+    def plain_iteration(self) -> Iterator[str]:
+        """Do the three steps from the present D and C."""
         D, C, age = self.D, self.C, self.momentum.age
-        self.solve_codes(self.D, self.C)
+        self.update_codes(self.D, self.C)
         yield "codes"
-        self.D, _ = dictionary_step(self.D, self.stats, tol=self.step_tol, max_sweeps=SWEEPS)
+        self.D, _ = dictionary_step(self.D, self.stats, tol=self.step_tol, max_sweeps=MAX_SWEEPS)
         yield "dictionary"
         if self.weights.eta > 0:
             self.C = encoder_step(self.stats.UtX, self.factor)
             yield "encoder"
         self.momentum = Momentum(D, C, age + 1)
 
-    def leap(self) -> bool:
-        """The three steps from D and C carried on in the direction they last moved.
+    def extrapolated_iteration(self) -> bool:
+        """Do the three steps from D and C extrapolated in the direction of their last change.
 
-        Nesterov's momentum on the alternation: it needs about a third of the iterations.
-        Kept only if the energy goes down. Else D and C go back, momentum starts anew, and
-        the codes are solved for them until they are as good as those they replaced.
+        This is Nesterov's momentum applied to the alternation. It needs about a third of the
+        iterations. If the energy does not decrease, D and C are restored, the momentum is reset,
+        and the codes are computed again until they are as good as before. Returns whether the
+        energy decreased.
         """
-        reached, D, C, momentum = self.energy(), self.D, self.C, self.momentum
-        share = min(momentum.age / (momentum.age + 3), MOST_MOMENTUM)
-        self.D = project_unit_ball(D + share * (D - momentum.D))
-        self.C = C + share * (C - momentum.C)
-        for _ in self.walk():
+        energy, D, C, momentum = self.energy(), self.D, self.C, self.momentum
+        factor = min(momentum.age / (momentum.age + 3), MAX_MOMENTUM)
+        self.D = project_unit_ball(D + factor * (D - momentum.D))
+        self.C = C + factor * (C - momentum.C)
+        for _ in self.plain_iteration():
             pass
-        if self.energy() <= reached:
+        if self.energy() <= energy:
             self.momentum = Momentum(D, C, momentum.age + 1)
             return True
         self.D, self.C, self.momentum = D, C, Momentum(D, C)
-        while self.energy() > reached and self.step_tol > ROUNDING_TOL:
+        while self.energy() > energy and self.step_tol > ROUNDING_TOL:
             self.step_tol /= 10
-            self.solve_codes(D, C)
+            self.update_codes(D, C)
         return False
 
-    def solve_codes(self, D: Array, C: Array, tol: float | None = None) -> None:
-        """The U step for D and C, as well as the present step demands or to ``tol``."""
-        problem = self.weights.code_problem(D, C, self.rows.X.dtype)
+    def update_codes(self, D: Array, C: Array, tol: float | None = None) -> None:
+        """Do the U step for D and C, to the present tolerance of the steps or to ``tol``."""
+        problem = self.weights.code_problem(D, C, self.rows.dtype)
         tol = self.step_tol if tol is None else tol
-        self.stats = self.rows.update_codes(problem, tol=tol, max_iter=CODE_ITERATIONS)
-        self.codes_solved = True
+        self.stats = self.rows.update_codes(problem, tol=tol, max_iter=MAX_CODE_STEPS)
+        self.codes_computed = True
 
-    def revive_atoms(self) -> None:
-        """Point atoms no row uses at the worst-reconstructed rows' residuals r.
+    def replace_unused_atoms(self) -> None:
+        """Replace atoms that no row uses by the normalised residuals of the worst rows.
 
-        Their codes are 0 and so is their encoder, so the energy stays what it is. A row
-        will use the new atom if its gradient there, ‖r‖/p, is above λ/m; else it is not made.
+        The codes and the encoder of these atoms are zero, so the energy does not change. A row
+        will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
+        otherwise the atom is not replaced.
         """
         m, p = self.D.shape
-        idle = np.flatnonzero(self.stats.used == 0)
-        R = self.rows.worst_residuals(self.D, len(idle)).astype(np.float64)
-        length = np.linalg.norm(R, axis=1)
-        useful = (length / p > self.weights.lam / m) & (length > 0)
-        revived = idle[: len(R)][useful]
-        if not revived.size:
+        unused = np.flatnonzero(self.stats.used == 0)
+        R = self.rows.largest_residuals(self.D, len(unused)).astype(np.float64)
+        norms = np.linalg.norm(R, axis=1)
+        useful = (norms / p > self.weights.lam / m) & (norms > 0)
+        replaced = unused[: len(R)][useful]
+        if not replaced.size:
             return
         self.D = self.D.copy()
-        self.D[revived] = R[useful] / length[useful, None]
-        self.n_revived += len(revived)
-        self.momentum = Momentum(self.D, self.C)  # the old direction means nothing to new atoms
+        self.D[replaced] = R[useful] / norms[useful, None]
+        self.n_replaced += len(replaced)
+        self.momentum = Momentum(self.D, self.C)  # the last change is unrelated to the new atoms
 
-    def closing_steps(self) -> Iterator[str]:
-        """The dictionary to its final accuracy, and an encoder where there is none yet."""
-        self.D, _ = dictionary_step(self.D, self.stats, tol=self.final_tol, max_sweeps=LAST_SWEEPS)
+    def final_steps(self) -> Iterator[str]:
+        """Compute the dictionary to its final tolerance, and the encoder if η = 0."""
+        options = {"tol": self.final_tol, "max_sweeps": MAX_FINAL_SWEEPS}
+        self.D, _ = dictionary_step(self.D, self.stats, **options)
         yield "dictionary"
         if self.weights.eta == 0:
             self.C = encoder_step(self.stats.UtX, self.factor)
             yield "encoder"
 
-    def certify(self) -> Trained:
-        """The network as it is, with the optimality residual of each of its steps.
+    def result(self) -> Trained:
+        """Return the trained network with the optimality residual of each step.
 
-        D and C do not meet in the energy but through U, so "dictionary" and "encoder" hold
-        for the network as it is. "codes" is the last U step's, for the D and C it was given;
-        "joint" is that of the same codes for the D and C that came after it.
+        D and C are coupled only through U, so "dictionary" and "encoder" hold for the final
+        network. "codes" is the residual of the last U step, for the D and C of that step, and
+        "joint" the residual of the same codes for the final D and C.
         """
-        now = self.weights.code_problem(self.D, self.C, self.rows.X.dtype)
+        problem = self.weights.code_problem(self.D, self.C, self.rows.dtype)
+        stats = self.stats
         return Trained(
             D=self.D,
             C=self.C,
             optimality={
-                "codes": self.stats.residual,
-                "dictionary": dictionary_residual(self.D, self.stats),
-                "encoder": encoder_residual(self.C, self.stats, self.factor),
-                "joint": self.rows.code_residual(now),
+                "codes": stats.residual,
+                "dictionary": dictionary_residual(self.D, stats),
+                "encoder": encoder_residual(self.C, stats.UtU, stats.UtX, self.factor),
+                "joint": self.rows.code_residual(problem),
             },
-            used=self.stats.used,
-            n_revived=self.n_revived,
+            used=stats.used,
+            n_replaced=self.n_replaced,
         )
 
 
-def solve_codes(
-    X: Rows, C: Array, problem: CodeProblem, threshold: float, *, tol: float, max_iter: int
-) -> Codes:
-    """The code of unseen rows by minimisation, started from the encoder's if it has a say."""
-    if problem.mu > 0:
-        U = encode(X, C, threshold, positive=problem.positive)
-    else:
-        U = np.zeros((X.shape[0], len(C)), dtype=X.dtype)
-    return code_step(U, X, problem, tol=tol, max_iter=max_iter)
-
-
 def fix_signs(D: Array, C: Array) -> tuple[Array, Array]:
-    """Flip atoms, and their filters with them, so that each atom's largest entry is positive.
+    """Flip the signs of atoms and filters so that the largest entry of each atom is positive.
 
-    (u, d, c) and (−u, −d, −c) have the same energy; of entries equally large the first counts.
+    (u, d, c) and (−u, −d, −c) have the same energy. The first of equally large entries counts.
     """
     largest = np.take_along_axis(D, np.abs(D).argmax(axis=1)[:, None], axis=1)
     sign = np.where(largest < 0, -1.0, 1.0)

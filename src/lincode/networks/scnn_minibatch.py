@@ -1,13 +1,13 @@
-"""SCNN from a stream of batches: the same steps, with the past as a sum of small matrices.
+"""SCNN trained on a stream of batches.
 
-The three steps see the data only through UᵀU, UᵀX, Σ|U| and XᵀX (``core/stats.py``). So a batch is
-learned by the very alternation of ``scnn.py`` on its own rows, with the statistics of all
-earlier batches added to theirs: momentum, guard and certificates included. Their codes stay as
-they were when they were seen, so older rows may be made to count less. (Mairal et al. 2010 do
-so for plain dictionary learning, with one U and one D step a batch.)
+The three steps need the data only through UᵀU, UᵀX, ‖U‖₁ and XᵀX (``core/energy.py``). A batch is
+therefore learned by the alternation of ``scnn.py`` on its own rows, with the statistics of all
+earlier batches added, including momentum, the check of the energy and the optimality residuals. The
+codes of earlier rows are not updated, so their weight may decrease with their age. (Mairal et al.
+2010 do this for plain dictionary learning, with one U and one D step per batch.)
 
-The first batch is learned until the network stands; a later one, that finds it nearly
-right, in the few iterations that are worth it. Nothing grows with the stream.
+The first batch is learned nearly to convergence. A later batch needs only a few iterations. The
+memory does not grow with the number of batches.
 """
 
 from __future__ import annotations
@@ -16,76 +16,89 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lincode.core.encoder_step import (
-    encode,
-    factor_gram,
-    gram_of_columns,
-    matching_threshold,
-)
-from lincode.core.energy import energy
-from lincode.core.stats import CodeStats
+from lincode.core.encoder_step import matching_threshold
+from lincode.core.energy import CodeStats, energy
 from lincode.core.types import Array, Rows
-from lincode.networks._alternate import alternate
-from lincode.networks.scnn import Momentum, SCNNTraining, Weights
-from lincode.rows.batch import BatchRows
+from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining
+from lincode.networks.training import train
+from lincode.rows.batches import BatchRows
+from lincode.rows.memory import dense, dense_blocks, evenly_spaced, gram
 
-FIRST_TOL, LATER_TOL = 1e-3, 1e-2
-"""A batch is left when an iteration changes the energy, past included, by at most this share."""
-BATCH_ITERATIONS = 30
-"""Most iterations on one batch. Two or three are usual, more where the data have changed."""
+FIRST_BATCH_TOL, LATER_BATCH_TOL = 1e-3, 1e-2
+"""Training on a batch ends when the relative change of the energy is at most this."""
+MAX_BATCH_ITERATIONS = 30
+"""The largest number of iterations on one batch; two or three are typical."""
 HELD_OUT_TOL = 1e-3
-"""Optimality residual of the codes by which a batch is measured before it is learned."""
+"""The tolerance of the codes with which a batch is measured before it is learned."""
+THRESHOLD_SAMPLES = 10_000
+"""The largest number of rows from which the threshold of the initial codes is computed."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A network that learns from batches, between two of them."""
+    """The state of a network between two batches."""
 
     D: Array
     C: Array
     stats: CodeStats | None = None
-    """Of all rows seen, older ones counting less if they are to be forgotten"""
+    """The weighted statistics of all rows seen"""
     XtX: Array | None = None
     momentum: Momentum | None = None
-    """Of the alternation, carried from batch to batch"""
+    """The momentum of the alternation, which is carried from batch to batch"""
     precision: np.dtype[np.floating] | None = None
-    """The coarsest dtype of any batch"""
+    """The least precise dtype of any batch"""
     n_batches: int = 0
     n_seen: int = 0
-    n_revived: int = 0
+    n_replaced: int = 0
     batch_energy: float = np.nan
-    """Energy per row of the last batch before it was learned: an honest estimate"""
+    """The energy per row of the last batch before it was learned"""
 
-    def after(self, X: Rows, weights: Weights, *, half_life: float, n_threads: int) -> Stream:
-        """The network after one more batch; a row counts half after ``half_life`` further rows."""
+    def learn(self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int) -> Stream:
+        """Return the state after one more batch.
+
+        The weight of a row is halved after ``half_life`` further rows.
+        """
         n = X.shape[0]
-        kept = 0.5 ** (n / half_life)
+        decay = 0.5 ** (n / half_life)
         precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
-        past = None if self.stats is None else self.stats.weighted(kept)
-        if past is not None:  # what less than a row is left of is forgotten, so that it can revive
+        past = None if self.stats is None else self.stats.weighted(decay)
+        if past is not None:
+            # Atoms with a total weight below one row count as unused, so that they are replaced.
             past = past.without(np.flatnonzero(past.used < 1))
-        XtX = gram_of_columns(X) + (0.0 if self.XtX is None else kept * self.XtX)
-        rows = BatchRows(X, self._first_codes(X, weights), past, n_threads=n_threads)
-        tol = FIRST_TOL if past is None or not past.used.any() else LATER_TOL
-        factor = factor_gram(XtX, precision)
-        training = SCNNTraining(rows, self.D, self.C, weights, factor, tol=tol, precision=precision)
+        XtX = gram(X) + (0.0 if self.XtX is None else decay * self.XtX)
+        rows = BatchRows(X, len(self.D), past, XtX, precision=precision, n_threads=n_threads)
+        self._set_initial_codes(rows, weights)
+        tol = FIRST_BATCH_TOL if past is None or not past.used.any() else LATER_BATCH_TOL
+        training = SCNNTraining(rows, self.D, self.C, weights, tol=tol, precision=precision)
         if self.momentum is not None:
             training.momentum = self.momentum
-        training.solve_codes(training.D, training.C, tol=HELD_OUT_TOL)
-        held_out = energy(X, rows.U, training.D, training.C, weights.lam, weights.eta) / n
-        alternate(training, max_iter=BATCH_ITERATIONS, tol=tol)
+        training.update_codes(training.D, training.C, tol=HELD_OUT_TOL)
+        lam, eta = weights.lam, weights.eta
+        batch_energy = sum(
+            energy(dense(X[block]), rows.U[block], training.D, training.C, lam, eta)
+            for block in dense_blocks(X)
+        )
+        train(training, max_iter=MAX_BATCH_ITERATIONS, tol=tol)
         return replace(
             self,
-            D=training.D, C=training.C, stats=training.stats, XtX=XtX,
+            D=training.D,
+            C=training.C,
+            stats=training.stats,
+            XtX=XtX,
             momentum=training.momentum,
-            precision=precision, n_batches=self.n_batches + 1, n_seen=self.n_seen + n,
-            n_revived=self.n_revived + training.n_revived, batch_energy=held_out,
-        )  # fmt: skip
+            precision=precision,
+            n_batches=self.n_batches + 1,
+            n_seen=self.n_seen + n,
+            n_replaced=self.n_replaced + training.n_replaced,
+            batch_energy=float(batch_energy) / n,
+        )
 
-    def _first_codes(self, X: Rows, weights: Weights) -> Array:
-        """The encoder's codes, as sparse as those seen so far: from these the batch is solved."""
+    def _set_initial_codes(self, rows: BatchRows, weights: EnergyWeights) -> None:
+        """Set the codes to those of the encoder, with the density of the codes seen so far."""
         if self.stats is None or not self.C.any():
-            return np.zeros((X.shape[0], len(self.D)), dtype=X.dtype)
-        C, density = self.C.astype(X.dtype), float(self.stats.used.mean()) / self.stats.n
-        threshold = matching_threshold(X, C, density, positive=weights.positive)
-        return encode(X, C, threshold, positive=weights.positive)
+            return  # they are zero
+        density = float(self.stats.used.mean()) / self.stats.n
+        sample = rows.take(evenly_spaced(rows.shape[0], THRESHOLD_SAMPLES))
+        C = self.C.astype(rows.dtype)
+        threshold = matching_threshold(sample, C, density, positive=weights.positive)
+        rows.set_codes(self.C, threshold, positive=weights.positive)

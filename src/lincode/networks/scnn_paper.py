@@ -1,19 +1,19 @@
-"""SCNN by Algorithm 1 of the paper, to be read beside it: the reference for ``scnn.py``.
+"""SCNN trained by Algorithm 1 of the paper: the reference for ``scnn.py``.
 
-Plain proximal and gradient steps with Lipschitz step sizes. The slips of the print are
-mended as follows (paper → here):
+The steps are plain proximal and gradient steps with Lipschitz step sizes. Errors in the printed
+algorithm are corrected as follows (paper → here):
 
     weight updates d + η ∂E/∂d                      minus: descent
     2/d and 1/d in ∂E/∂D and η_U                    p, the number of inputs
     threshold λ in every U iteration                2 η_U λ/m, the prox of the penalty in E
     ‖UUᵀ‖²_F and ‖XXᵀ‖²_F in η_D and η_C            spectral norms of UᵀU and XᵀX
-    steps (b) and (c) use U of the iteration before the newest U, as the text says
+    steps (b) and (c) use U of the last iteration   the newest U, as the text says
 
-What training watches is the paper's: the change of the network's reconstruction error. The
-start's encoder is reduced to the directions the data span: no gradient ever moves the rest.
+As in the paper, training stops on the change of the network's reconstruction error. The initial
+encoder is projected onto the row space of X, because no gradient changes the rest of it.
 
-Left open by the paper: "until convergence" of an inner loop is here the relative change of
-the iterate falling below ``INNER_RTOL``.
+The paper does not define the convergence of an inner loop. Here an inner loop ends when the relative
+change of the iterate is at most ``INNER_RTOL``.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from lincode.core.energy import CodeStats
 from lincode.core.prox import project_unit_ball, soft_threshold
-from lincode.core.stats import CodeStats
 from lincode.core.types import Array
 from lincode.networks.scnn import SCNNTraining
+from lincode.rows.memory import MemoryRows
 
 U_ITERATIONS, D_ITERATIONS, C_ITERATIONS = 1000, 500, 500
-"""Caps of the inner loops (paper Section 4)."""
-T_MAX = 50
-"""Outer iterations (paper Section 4)."""
+"""The largest numbers of inner iterations (Section 4 of the paper)."""
+MAX_ITER = 50
+"""The number of outer iterations (Section 4 of the paper)."""
 INNER_RTOL = 1e-5
 
 
 class PaperTraining(SCNNTraining):
-    """SCNN trained as printed. No atom is revived, nothing is accelerated."""
+    """SCNN trained as in the paper: without acceleration and without replacing unused atoms."""
+
+    rows: MemoryRows
 
     def steps(self) -> Iterator[str]:
+        """Do one iteration of Algorithm 1."""
         self.input_update()
         yield "codes"
         self.reconstruction_weight_update()
@@ -46,7 +50,7 @@ class PaperTraining(SCNNTraining):
         yield "encoder"
 
     def input_update(self) -> None:
-        """(a) B-SCNN input update, eq. 14: U ← P(U − η_U ∂E₁/∂U), P at 2 η_U λ/m."""
+        """Do step (a), the B-SCNN input update (equation 14): U ← P(U − η_U ∂E₁/∂U)."""
         lam, positive = self.weights.lam, self.weights.positive
         X, m = self.rows.X, len(self.D)
         problem = self.weights.code_problem(self.D, self.C, X.dtype)
@@ -55,14 +59,14 @@ class PaperTraining(SCNNTraining):
         eta_U = 1 / (2 * norm) if norm > 0 else 0.0
 
         def update(U: Array) -> Array:
-            gradient = 2 * (U @ H - b)  # eq. 12
+            gradient = 2 * (U @ H - b)  # equation 12
             return soft_threshold(U - eta_U * gradient, 2 * eta_U * lam / m, positive=positive)
 
-        self.rows.U[...] = _until_convergence(update, self.rows.U, U_ITERATIONS)
+        self.rows.U[...] = _iterate(update, self.rows.U, U_ITERATIONS)
         self.stats = CodeStats.of(self.rows.U, X, self.rows.code_residual(problem))
 
     def reconstruction_weight_update(self) -> None:
-        """(b) B-SCNN weight update, eqs. 7 and 9, then projection onto the unit balls."""
+        """Do step (b), the B-SCNN weight update (equations 7 and 9), with a projection."""
         UtU, UtX = self.stats.UtU, self.stats.UtX
         p = self.D.shape[1]
         norm = np.linalg.norm(UtU, 2)
@@ -74,10 +78,10 @@ class PaperTraining(SCNNTraining):
             gradient = 2 / p * (UtU @ D - UtX)
             return project_unit_ball(D - eta_D * gradient)
 
-        self.D = _until_convergence(update, self.D, D_ITERATIONS)
+        self.D = _iterate(update, self.D, D_ITERATIONS)
 
     def projection_weight_update(self) -> None:
-        """(c) T-SCNN weight update, eqs. 8 and 10."""
+        """Do step (c), the T-SCNN weight update (equations 8 and 10)."""
         V, s2, UtX = self.factor.V, self.factor.s2, self.stats.UtX
         m = len(self.C)
         if not s2.size:
@@ -89,24 +93,27 @@ class PaperTraining(SCNNTraining):
             gradient = 2 / m * (CXtX - UtX)
             return np.asarray(C - eta_C * gradient)
 
-        self.C = _until_convergence(update, self.C, C_ITERATIONS)
+        self.C = _iterate(update, self.C, C_ITERATIONS)
 
-    def watched(self, energy: float) -> float:
-        """(d) 1/p ‖X − X Cᵀ D‖², the error of the network as a whole."""
+    def monitored_error(self, energy: float) -> float:
+        """Return 1/p ‖X − X Cᵀ D‖², the error of the network in step (d)."""
         V, s2 = self.factor.V, self.factor.s2
-        missed = V.T - (V.T @ self.C.T) @ self.D
-        return float(s2 @ (missed**2).sum(axis=1) / self.D.shape[1])
+        residual = V.T - (V.T @ self.C.T) @ self.D
+        return float(s2 @ (residual**2).sum(axis=1) / self.D.shape[1])
 
-    def note_change(self, change: float) -> bool:
+    def set_change(self, change: float) -> bool:
+        """Report that the steps are always accurate enough to stop."""
         return True
 
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
+        """Do nothing after the last iteration."""
         return iter(())
 
 
-def _until_convergence(update: Callable[[Array], Array], A: Array, most: int) -> Array:
-    for _ in range(most):
-        before, A = A, update(A)
-        if np.linalg.norm(A - before) <= INNER_RTOL * np.linalg.norm(A):
+def _iterate(update: Callable[[Array], Array], A: Array, max_iter: int) -> Array:
+    """Apply an update until it converges or ``max_iter`` is reached."""
+    for _ in range(max_iter):
+        previous, A = A, update(A)
+        if np.linalg.norm(A - previous) <= INNER_RTOL * np.linalg.norm(A):
             break
     return A

@@ -79,7 +79,7 @@ class SparsenetTraining(EpochTraining):
     def energy(self) -> float:
         return super().energy() if self.met is None else self.met
 
-    def closing_steps(self) -> Iterator[str]:
+    def final_steps(self) -> Iterator[str]:
         self.met = None
         yield "last pass"
 

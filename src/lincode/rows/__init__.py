@@ -1,1 +1,1 @@
-"""Where rows live: update the codes of all rows, return the sum of their statistics."""
+"""Where rows are stored: each module implements the protocol of ``protocol.py``."""

@@ -1,4 +1,4 @@
-"""Rows held in one array (in memory, memory-mapped or CSR), in blocks over threads."""
+"""Rows in one array (in memory, memory-mapped or CSR), processed in blocks by threads."""
 
 from __future__ import annotations
 
@@ -7,81 +7,215 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
 
-from lincode.core.blocks import blocks, dense, dense_blocks
-from lincode.core.code_problem import CodeProblem
-from lincode.core.code_step import code_step
-from lincode.core.stats import CodeStats
+from lincode.core.code_step import CodeProblem, code_step
+from lincode.core.encoder_step import EncoderFactor, encode, factor_gram, factor_transposed
+from lincode.core.energy import CodeStats
 from lincode.core.types import Array, Rows
+from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import ordered_map
 
+DENSE_ENTRIES = 2_000_000
+"""The maximum number of entries of X that are converted to a dense array at a time."""
+SCAN_ENTRIES = 200_000
+"""The number of entries of X that are checked and measured together, so that they stay in cache."""
 BLOCK_ENTRIES = 500_000
-"""Codes (rows times units) solved together at most: few enough to stay in cache."""
-THREAD_ENTRIES = 100_000
-"""Codes that are worth a thread of their own."""
+"""The maximum number of codes (rows times units) solved together, so that they fit in the cache."""
+MIN_THREAD_ENTRIES = 100_000
+"""The minimum number of codes for which a separate thread pays off."""
 CHUNK_ROWS = 2048
-"""Rows whose statistics are summed by one product: many enough to make the sum cheap."""
+"""The number of rows whose statistics are computed by one matrix product."""
+
+
+def blocks(n: int, size: int) -> list[slice]:
+    """Return consecutive slices of at most ``size`` that cover range(n)."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def dense_blocks(X: Rows) -> list[slice]:
+    """Return blocks of rows that are small enough to be converted to dense arrays."""
+    N, p = X.shape
+    return blocks(N, max(1, DENSE_ENTRIES // p))
+
+
+def dense(X: Rows) -> Array:
+    """Return a block of rows as a dense array. Do not use it on the whole of X."""
+    return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X)
 
 
 def code_blocks(n: int, m: int) -> list[slice]:
-    """The blocks in which the codes of n rows are solved."""
-    return blocks(n, max(THREAD_ENTRIES // m, min(BLOCK_ENTRIES // m, -(-n // 8)), 16))
+    """Return the blocks in which the codes of n rows are solved."""
+    return blocks(n, max(MIN_THREAD_ENTRIES // m, min(BLOCK_ENTRIES // m, -(-n // 8)), 16))
 
 
 def chunks(N: int, m: int) -> list[slice]:
-    """The partition of N rows that fixes the order of every sum, whatever the threads.
+    """Return the partition of N rows that determines the order of every sum.
 
-    Eight chunks or more where each can fill a block of codes: with less to do, a thread
-    costs more than it brings.
+    It depends on N and m only, so results do not depend on the number of threads. There are at
+    least eight chunks if each of them is worth a thread.
     """
-    return blocks(N, max(THREAD_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
+    return blocks(N, max(MIN_THREAD_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
+
+
+def evenly_spaced(N: int, n: int) -> NDArray[np.intp]:
+    """Return at most n evenly spaced indices of range(N)."""
+    return np.arange(0, N, -(-N // n))
+
+
+def scan_rows(X: Rows) -> tuple[float, RowLengths]:
+    """Return the largest absolute value of X, and its row lengths, in one pass over the rows.
+
+    The values are not finite if X is not, or if the squares of its entries overflow.
+    """
+    N, p = X.shape
+    largest, longest, squares = 0.0, 0.0, 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows in blocks(N, max(1, SCAN_ENTRIES // p)):
+            block = X[rows]
+            values = block.data if scipy.sparse.issparse(block) else block
+            if not values.size:
+                continue
+            # The maximum of Python ignores NaN, so the order of the arguments matters.
+            largest = max(float(np.maximum(values.max(), -values.min())), largest)
+            lengths = _row_squares(block)
+            longest = max(float(lengths.max()), longest)
+            squares += float(lengths.sum())
+    if not np.isfinite(squares):
+        longest = squares
+    return largest, RowLengths(longest**0.5, (squares / N) ** 0.5)
+
+
+def _row_squares(X: Rows) -> Array:
+    """Return ‖X[n]‖² in float64."""
+    if scipy.sparse.issparse(X):
+        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+    X = np.asarray(X, dtype=np.float64)
+    return np.einsum("ij,ij->i", X, X)
+
+
+def gram(X: Rows, rows_per_block: int = 4096) -> Array:
+    """Compute XᵀX (p, p) in float64."""
+    if scipy.sparse.issparse(X):
+        X = X.astype(np.float64)
+        return np.asarray((X.T @ X).toarray())
+    XtX = np.zeros((X.shape[1], X.shape[1]))
+    for rows in blocks(X.shape[0], rows_per_block):
+        block = np.asarray(X[rows], dtype=np.float64)
+        XtX += block.T @ block
+    return XtX
+
+
+def factor_rows(X: Rows) -> EncoderFactor:
+    """Factor XᵀX in float64 through the smaller of its two dimensions."""
+    N, p = X.shape
+    if p <= N:
+        return factor_gram(gram(X), X.dtype)
+    return factor_transposed(np.array(dense(X).T, dtype=np.float64, order="F"), X.dtype)
 
 
 class MemoryRows:
-    """X (N, p) and the codes U (N, m) of its rows; U is updated in place."""
+    """The row source of an array X (N, p). The codes U (N, m) are updated in place.
 
-    def __init__(self, X: Rows, U: Array, *, n_threads: int) -> None:
-        self.X, self.U, self.n_threads = X, U, n_threads
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (N, p)
+        The rows.
+    m : int
+        The number of units. The codes are zero at first.
+    n_threads : int
+        The number of threads.
+    lengths : RowLengths, default=None
+        The row lengths, if they are known already.
+    """
+
+    def __init__(
+        self, X: Rows, m: int, *, n_threads: int, lengths: RowLengths | None = None
+    ) -> None:
+        self.X, self.n_threads = X, n_threads
+        self.U: Array = np.zeros((X.shape[0], m), dtype=X.dtype)
+        self._lengths = lengths
+        self._factor: EncoderFactor | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (N, p) of X."""
+        N, p = self.X.shape
+        return N, p
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The dtype of X."""
+        return np.dtype(self.X.dtype)
+
+    def row_lengths(self) -> RowLengths:
+        """Return the lengths of the longest and of the root-mean-square row."""
+        if self._lengths is None:
+            _, self._lengths = scan_rows(self.X)
+        return self._lengths
+
+    def factor(self) -> EncoderFactor:
+        """Return the factorisation of XᵀX, which is computed once."""
+        if self._factor is None:
+            self._factor = self._compute_factor()
+        return self._factor
+
+    def _compute_factor(self) -> EncoderFactor:
+        return factor_rows(self.X)
+
+    def take(self, indices: NDArray[np.intp]) -> Rows:
+        """Return the rows with the given indices, in that order."""
+        return self.X[indices]
+
+    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
+        """Set the codes to soft_threshold(X Cᵀ, threshold)."""
+        if not C.any():
+            self.U[...] = 0
+            return
+        C = C.astype(self.dtype)
+        for rows in chunks(*self.U.shape):
+            encode(self.X[rows], C, threshold, positive=positive, out=self.U[rows])
 
     def stats(self) -> CodeStats:
-        """The statistics of the codes as they are."""
+        """Return the statistics of the present codes."""
         return self._sum(lambda rows: CodeStats.of(self.U[rows], self.X[rows]))
 
     def update_codes(self, problem: CodeProblem, *, tol: float, max_iter: int) -> CodeStats:
-        """The U step for all rows; the statistics of the new codes."""
+        """Do the U step for all rows and return the statistics of the new codes."""
 
         def update(rows: slice) -> CodeStats:
             X, U, residual = self.X[rows], self.U[rows], 0.0
             for block in blocks(len(U), max(16, BLOCK_ENTRIES // U.shape[1])):
-                solved = code_step(U[block], X[block], problem, tol=tol, max_iter=max_iter)
-                U[block], residual = solved.U, max(residual, solved.residual)
+                codes = code_step(U[block], X[block], problem, tol=tol, max_iter=max_iter)
+                U[block], residual = codes.U, max(residual, codes.residual)
             return CodeStats.of(U, X, residual)
 
         return self._sum(update)
 
     def code_residual(self, problem: CodeProblem) -> float:
-        """The worst optimality residual of the codes as they are."""
+        """Return the largest optimality residual of the present codes."""
 
         def residual(rows: slice) -> float:
             return code_step(self.U[rows], self.X[rows], problem, tol=0.0, max_iter=0).residual
 
         return max(ordered_map(residual, code_blocks(*self.U.shape), self.n_threads))
 
-    def worst_residuals(self, D: Array, k: int) -> Array:
-        """X − U D of the (at most) k rows where it is longest, longest first."""
-        D = D.astype(self.X.dtype)
+    def largest_residuals(self, D: Array, k: int) -> Array:
+        """Return X − U D for the (at most) k rows where it is longest, the longest first."""
+        D = D.astype(self.dtype)
 
-        def worst_of(rows: slice) -> Array:
-            return _longest(dense(self.X[rows]) - self.U[rows] @ D, k)
+        def largest(rows: slice) -> Array:
+            return _longest_rows(dense(self.X[rows]) - self.U[rows] @ D, k)
 
-        longest = ordered_map(worst_of, dense_blocks(self.X), self.n_threads)
-        return reduce(lambda a, b: _longest(np.vstack([a, b]), k), longest)
+        parts = ordered_map(largest, dense_blocks(self.X), self.n_threads)
+        return reduce(lambda a, b: _longest_rows(np.vstack([a, b]), k), parts)
 
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
         return reduce(add, ordered_map(stats_of, chunks(*self.U.shape), self.n_threads))
 
 
-def _longest(R: Array, k: int) -> Array:
-    """The k longest rows of R, longest first; of equals, the first."""
-    length = np.einsum("ij,ij->i", R, R)
-    return R[np.argsort(-length, kind="stable")[:k]]
+def _longest_rows(R: Array, k: int) -> Array:
+    """Return the k longest rows of R, the longest first; equally long rows keep their order."""
+    squares = np.einsum("ij,ij->i", R, R)
+    return R[np.argsort(-squares, kind="stable")[:k]]

@@ -1,4 +1,4 @@
-"""Work on blocks of rows over threads, with an answer that does not depend on their number."""
+"""Threads: how many are used, and results that do not depend on their number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -16,75 +16,108 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+MIN_PARALLEL_SIZE = 512
+"""Matrices whose larger dimension is below this are factored on one thread."""
+
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads that ``n_jobs`` stands for.
+    """Return the number of threads for a value of ``n_jobs``.
 
-    None is what the BLAS library would use: all cores on a free machine, fewer where
-    ``OMP_NUM_THREADS``, ``threadpoolctl`` or a joblib worker has set a limit. Integers are
-    scikit-learn's: −1 for all cores, −2 for all but one.
+    None means the number of threads that the BLAS library uses: all cores on a free machine, and
+    fewer if ``OMP_NUM_THREADS``, threadpoolctl or a joblib worker sets a limit. Integers have the
+    meaning they have in scikit-learn: −1 means all cores, −2 all but one.
     """
     if n_jobs is not None:
         return int(joblib.effective_n_jobs(n_jobs))
-    threads = [library["num_threads"] for library in _blas().info()]
-    return max(threads) if threads else int(joblib.cpu_count())
+    return _blas_limit.n_threads()
+
+
+def blas_threads(n_threads: int) -> Any:
+    """Return a context in which the BLAS library uses at most ``n_threads`` threads."""
+    return _blas_limit(n_threads)
+
+
+def matrix_threads(size: int, n_threads: int) -> int:
+    """Return how many threads to use for matrices of the given size.
+
+    Small matrices are handled by one thread: the others would mostly wait, and they do so by
+    spinning, which is slow on a machine with other load.
+    """
+    return n_threads if size >= MIN_PARALLEL_SIZE else 1
 
 
 def ordered_map(
-    f: Callable[[Item], Result], items: Iterable[Item], n_threads: int
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int
 ) -> Iterator[Result]:
-    """F of each item, in the order of the items; each thread with one BLAS thread.
+    """Yield function(item) for each item, in order, computed by ``n_threads`` threads.
 
-    The items and their order, not the number of threads, fix every sum made of the results.
-    At most two results a thread wait behind a slow one, so that memory stays bounded.
+    Each thread uses one BLAS thread. The results do not depend on the number of threads. At most
+    two results per thread are waiting for an earlier one, so the memory is bounded.
     """
-    with _one_blas_thread():
+    with blas_threads(1):
         if n_threads == 1:
-            yield from map(f, items)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                waiting: deque[Future[Result]] = deque()
-                try:
-                    for item in items:
-                        waiting.append(pool.submit(f, item))
-                        if len(waiting) > 2 * n_threads:
-                            yield waiting.popleft().result()
-                    while waiting:
+            yield from map(function, items)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            waiting: deque[Future[Result]] = deque()
+            try:
+                for item in items:
+                    waiting.append(pool.submit(function, item))
+                    if len(waiting) > 2 * n_threads:
                         yield waiting.popleft().result()
-                finally:  # after an error, or when nobody asks any more
-                    for future in waiting:
-                        future.cancel()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:  # after an error, or if the caller stops iterating
+                for future in waiting:
+                    future.cancel()
 
 
-class _OneBlasThread:
-    """BLAS on one thread while anybody is inside.
+class _BlasLimit:
+    """The limit on BLAS threads, which is global to the process.
 
-    The limit is one for the whole process, so who is first in sets it and who is last out
-    takes it back: fits that overlap in several threads do not undo each other.
+    Several callers may be inside at the same time, in one thread or in several. The smallest of
+    their limits applies, and the original setting is restored when the last caller leaves.
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
+        self.lock = threading.Lock()
+        self.limits: list[int] = []
+        self.original_threads = 0
+
+    def n_threads(self) -> int:
+        """Return the number of BLAS threads, without the limits that are set here."""
+        with self.lock:
+            return self.original_threads if self.limits else self._current_threads()
+
+    @staticmethod
+    def _current_threads() -> int:
+        threads = [library["num_threads"] for library in _blas().info()]
+        return max(threads) if threads else int(joblib.cpu_count())
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __call__(self, n_threads: int) -> Iterator[None]:
         with self.lock:
-            if self.inside == 0:
-                self.limit = _blas().limit(limits=1)
-            self.inside += 1
+            if not self.limits:
+                self.original_threads = self._current_threads()
+                self.original = _blas().limit(limits=min(n_threads, self.original_threads))
+            elif n_threads < min(self.limits):
+                _blas().limit(limits=n_threads)
+            self.limits.append(n_threads)
         try:
             yield
         finally:
             with self.lock:
-                self.inside -= 1
-                if self.inside == 0:
-                    self.limit.restore_original_limits()
+                self.limits.remove(n_threads)
+                if not self.limits:
+                    self.original.restore_original_limits()
+                elif n_threads < min(self.limits):
+                    _blas().limit(limits=min(*self.limits, self.original_threads))
 
 
-_one_blas_thread = _OneBlasThread()
+_blas_limit = _BlasLimit()
 
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process: looking for them takes longer than a small product."""
+    """Return the BLAS libraries of this process. Finding them takes longer than a small product."""
     return ThreadpoolController().select(user_api="blas")

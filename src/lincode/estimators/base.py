@@ -1,0 +1,432 @@
+"""Base classes: estimators with a dictionary, and what SCNN and MiniBatchSCNN have in common."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted
+
+from lincode.core.code_step import Codes, code_step
+from lincode.core.encoder_step import encode, matching_threshold
+from lincode.core.energy import energy, lam_max
+from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
+from lincode.core.types import Array, Rows
+from lincode.estimators.validation import (
+    FLOAT_DTYPES,
+    check_callback,
+    check_choice,
+    check_dictionary,
+    check_flag,
+    check_n_jobs,
+    check_number,
+    check_rows,
+    check_scaled_rows,
+    check_verbose,
+    parse_alpha,
+)
+from lincode.exceptions import InvalidInputError
+from lincode.networks.scnn import EnergyWeights, fix_signs
+from lincode.rows.memory import chunks, code_blocks, dense, dense_blocks, evenly_spaced
+from lincode.rows.protocol import RowLengths
+from lincode.rows.threads import blas_threads, matrix_threads, ordered_map, thread_count
+
+DEFAULT_ALPHA = "0.2*rms"
+"""The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
+MAX_TRANSFORM_STEPS = 20_000
+"""The largest number of accelerated steps for codes computed by optimisation."""
+THRESHOLD_SAMPLES = 10_000
+"""The largest number of samples from which the matching threshold is computed."""
+
+
+class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer with a dictionary ``components_``. Subclasses learn it and compute codes."""
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Reconstruct samples from their codes.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features_out)
+            Codes as returned by ``transform``.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            The reconstruction, the product of the codes and ``components_``.
+        """
+        check_is_fitted(self)
+        try:
+            U = check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name="codes")
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(str(error)) from error
+        if U.shape[1] != self._n_features_out:
+            split = getattr(self, "split_sign", None)
+            how = "" if split is None else f" with split_sign={split}"
+            raise InvalidInputError(
+                f"codes must have {self._n_features_out} columns, as returned by transform{how},"
+                f" got {U.shape[1]}."
+            )
+        return self._decode(self._merge_signs(U))
+
+    def reconstruct(self, X: Any) -> Array:
+        """Compute the codes of X and reconstruct X from them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return self._decode(self._unsplit_codes(X))
+
+    def _decode(self, U: Any) -> Array:
+        return np.asarray(U @ self.components_.astype(U.dtype, copy=False))
+
+    def _merge_signs(self, U: Any) -> Any:
+        """Return codes with one column per atom from the output of ``transform``."""
+        return U
+
+    def _unsplit_codes(self, X: Any) -> Array:
+        """Return the codes of X with one column per atom."""
+        return np.asarray(self.transform(X))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class BaseSCNN(DictionaryTransformer):
+    """The methods of SCNN that do not depend on how it is trained.
+
+    Subclasses set ``components_`` (D), ``encoder_`` (C), ``alpha_`` (λ), ``usage_`` and
+    ``matching_threshold_`` in ``fit``.
+    """
+
+    def transform(self, X: Any) -> Any:
+        """Compute the codes of X by the method that ``transform_algorithm`` names.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array or CSR matrix of shape (n_samples, n_components)
+            The codes. With ``split_sign=True`` there are 2 * n_components columns. With
+            ``sparse_output=True`` the result is a CSR matrix, which is built block by block.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        X = self._check_samples(X, self.transform_algorithm)
+        if not (self.split_sign or self.sparse_output):
+            return self._codes(X, self.transform_algorithm)
+        blocks = self._code_blocks(X, self.transform_algorithm)
+        if self.sparse_output:
+            sparse = [csr_matrix(_split(U) if self.split_sign else U) for _, U in blocks]
+            return vstack(sparse, format="csr")
+        out: Array = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
+        for rows, U in blocks:
+            _split(U, out=out[rows])
+        return out
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the negative energy per sample of X; a higher score is better.
+
+        The energy is that of the codes that minimise it for the learned D and C, whatever
+        ``transform_algorithm`` and ``threshold`` are. It compares networks with the same alpha,
+        ``encoder_weight`` and ``n_components`` only, because these are part of the energy. To
+        choose them, score the task that the codes are used for.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        X = self._check_samples(X, "exact")
+        U = self._codes(X, "exact")
+        D, C, eta = self.components_, self.encoder_, self.encoder_weight
+        total = sum(
+            energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
+        )
+        return -float(total) / len(U)
+
+    def alpha_max(self, X: Any) -> float:
+        """Return the smallest alpha for which all codes are zero.
+
+        It is m/p times the length of the longest sample. It holds for training that starts from
+        a zero encoder, that is for ``init="data"`` and for an array. No ``fit`` is needed. The
+        parameter ``alpha="0.05*max"`` means 0.05 times this value.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        float
+        """
+        self._check_parameters()
+        X, lengths = check_scaled_rows(None, X, reset=False)
+        return lam_max(lengths.longest, self._n_units(X.shape[1]), X.shape[1])
+
+    @property
+    def threshold_(self) -> float:
+        """The threshold that ``transform`` applies to the output of the encoder."""
+        check_is_fitted(self)
+        if self.threshold == "match":
+            return float(self.matching_threshold_)
+        if self.threshold == "alpha":
+            return self._weights().threshold
+        return float(self.threshold)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the codes.
+
+        The names are ``scnn0``, ``scnn1``, …. With ``split_sign=True`` they are ``scnn0_pos``,
+        ``scnn1_pos``, …, ``scnn0_neg``, ``scnn1_neg``, ….
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        array of str
+        """
+        names = super().get_feature_names_out(input_features)
+        if not self.split_sign:
+            return names
+        units = names[: len(self.components_)]
+        split = [f"{unit}_{sign}" for sign in ("pos", "neg") for unit in units]
+        return np.array(split, dtype=object)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_) * (2 if self.split_sign else 1)
+
+    def _merge_signs(self, U: Any) -> Any:
+        m = len(self.components_)
+        return U[:, :m] - U[:, m:] if self.split_sign else U
+
+    def _unsplit_codes(self, X: Any) -> Array:
+        self._check_parameters()
+        X = self._check_samples(X, self.transform_algorithm)
+        return self._codes(X, self.transform_algorithm)
+
+    # Codes
+
+    def _check_samples(self, X: Any, algorithm: str) -> Rows:
+        if algorithm == "encoder":
+            return check_rows(self, X, reset=False)
+        return check_scaled_rows(self, X, reset=False)[0]
+
+    def _codes(self, X: Rows, algorithm: str) -> Array:
+        """Return the codes of validated samples, without splitting signs."""
+        out: Array = np.empty((X.shape[0], len(self.encoder_)), dtype=X.dtype)
+        for _ in self._code_blocks(X, algorithm, out=out):
+            pass
+        return out
+
+    def _code_blocks(
+        self, X: Rows, algorithm: str, out: Array | None = None
+    ) -> Iterator[tuple[slice, Array]]:
+        """Yield the codes of validated samples block by block; write them to ``out`` if given."""
+        if algorithm == "encoder":
+            return self._encoded_blocks(X, out)
+        return self._solved_blocks(X, algorithm, out)
+
+    def _encoded_blocks(self, X: Rows, out: Array | None) -> Iterator[tuple[slice, Array]]:
+        C = self.encoder_.astype(X.dtype, copy=False)
+        threshold, positive = self.threshold_, bool(self.positive_code)
+
+        def encode_block(rows: slice) -> tuple[slice, Array]:
+            target = None if out is None else out[rows]
+            return rows, encode(X[rows], C, threshold, positive=positive, out=target)
+
+        blocks = chunks(X.shape[0], len(C))
+        if len(blocks) > 1:
+            return ordered_map(encode_block, blocks, thread_count(self.n_jobs))
+        if self.n_jobs is None:  # one product, for which BLAS may use its own threads
+            return iter([encode_block(blocks[0])])
+        with blas_threads(thread_count(self.n_jobs)):
+            return iter([encode_block(blocks[0])])
+
+    def _solved_blocks(
+        self, X: Rows, algorithm: str, out: Array | None
+    ) -> Iterator[tuple[slice, Array]]:
+        n_threads = thread_count(self.n_jobs)
+        weights = self._weights(eta=0.0 if algorithm == "lasso" else None)
+        C = self.encoder_.astype(X.dtype, copy=False)
+        with blas_threads(matrix_threads(len(C), n_threads)):
+            D, C64 = (A.astype(np.float64) for A in (self.components_, self.encoder_))
+            problem = weights.code_problem(D, C64, X.dtype)
+
+        def solve_block(rows: slice) -> tuple[slice, Codes]:
+            if problem.mu > 0:
+                start = encode(X[rows], C, weights.threshold, positive=problem.positive)
+            else:
+                start = np.zeros((X[rows].shape[0], len(C)), dtype=X.dtype)
+            tol, max_iter = self.transform_tol, MAX_TRANSFORM_STEPS
+            codes = code_step(start, X[rows], problem, tol=tol, max_iter=max_iter)
+            if out is not None:
+                out[rows] = codes.U
+            return rows, codes
+
+        n_unfinished = 0
+        for rows, codes in ordered_map(solve_block, code_blocks(X.shape[0], len(C)), n_threads):
+            n_unfinished += codes.n_unfinished
+            yield rows, codes.U
+        if n_unfinished:
+            warnings.warn(
+                f"{type(self).__name__}: the codes of {n_unfinished} of {X.shape[0]} samples did"
+                f" not reach transform_tol={self.transform_tol} within {MAX_TRANSFORM_STEPS}"
+                " steps; increase transform_tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    # Training
+
+    def _n_units(self, n_features: int) -> int:
+        return int(n_features if self.n_components is None else self.n_components)
+
+    def _weights(self, *, eta: float | None = None) -> EnergyWeights:
+        eta = float(self.encoder_weight if eta is None else eta)
+        return EnergyWeights(lam=self.alpha_, eta=eta, positive=bool(self.positive_code))
+
+    def _resolve_alpha(self, lengths: RowLengths, m: int, p: int) -> float:
+        """Return alpha as a number, from the row lengths if it is a string."""
+        factor, scale = parse_alpha(self.alpha)
+        if scale is None:
+            return factor
+        return factor * m / p * (lengths.longest if scale == "max" else lengths.rms)
+
+    def _warn_if_alpha_is_too_large(self, lengths: RowLengths, m: int, p: int) -> None:
+        """Warn before training that all codes will be zero."""
+        limit = lam_max(lengths.longest, m, p)
+        if limit == 0:
+            reason = "X is all zero"
+        elif self.alpha_ >= limit:
+            given = f"{self.alpha_:.3g}" + (
+                f" ({self.alpha!r})" if isinstance(self.alpha, str) else ""
+            )
+            reason = (
+                f"alpha is {given}, but it must be below alpha_max, which is {limit:.3g} for these"
+                " data. Try alpha='0.1*max'"
+            )
+        else:
+            return
+        name = type(self).__name__
+        warnings.warn(f"{name}: all codes will be zero: {reason}.", UserWarning, stacklevel=4)
+
+    def _new_start(
+        self,
+        take: Callable[[NDArray[np.intp]], Rows],
+        shape: tuple[int, int],
+        dtype: np.dtype[np.floating],
+        rng: np.random.RandomState,
+    ) -> Start:
+        """Return the initial D, C and U that ``init`` names, for samples of a shape and dtype.
+
+        ``take(indices)`` returns some of the samples.
+        """
+        m = self._n_units(shape[1])
+        if not isinstance(self.init, str):
+            return start_from_dictionary(check_dictionary(self.init, m, shape[1]))
+        if self.init == "paper":
+            return paper_start(shape, m, rng, dtype)
+        return start_from_data(lambda indices: dense(take(indices)), shape, m, rng)
+
+    def _set_weights(self, D: Array, C: Array, usage: Array, sample: Rows) -> None:
+        """Set the fitted attributes that all kinds of training have in common.
+
+        The matching threshold is computed from ``sample``.
+        """
+        if not self.positive_code:
+            D, C = fix_signs(D, C)
+        self.components_ = D.astype(sample.dtype)
+        self.encoder_ = C.astype(sample.dtype)
+        self.usage_ = usage
+        self.matching_threshold_ = matching_threshold(
+            sample, self.encoder_, float(usage.mean()), positive=self.positive_code
+        )
+
+    def _warn_about_codes(self, X: Rows) -> None:
+        """Warn if the encoder's codes of the training samples are nearly empty."""
+        if self.transform_algorithm != "encoder" or not self.usage_.any():
+            return
+        sample = self._codes(X[evenly_spaced(X.shape[0], 1000)], "encoder")
+        encoded = np.count_nonzero(sample, axis=1).mean()
+        trained = float(self.usage_.sum())
+        if encoded < trained / 100:
+            warnings.warn(
+                f"{type(self).__name__}: the encoder's codes have {encoded:.2g} non-zeros per"
+                f" sample, but the trained codes have {trained:.2g}: the threshold"
+                f" {self.threshold_:.3g} is too high. Set threshold='match' (here"
+                f" {self.matching_threshold_:.3g}) or a smaller number.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, integer=True, or_none=True)
+        parse_alpha(self.alpha)
+        check_number("encoder_weight", self.encoder_weight, 0)
+        if not isinstance(self.threshold, str):
+            check_number("threshold", self.threshold, 0)
+        elif self.threshold not in ("match", "alpha"):
+            raise InvalidInputError(
+                "threshold must be 'match', 'alpha' or a number of at least 0, got"
+                f" {self.threshold!r}."
+            )
+        check_number("tol", self.tol, 0)
+        check_number("transform_tol", self.transform_tol, 0)
+        check_choice("transform_algorithm", self.transform_algorithm, ("encoder", "exact", "lasso"))
+        if isinstance(self.init, str):
+            check_choice("init", self.init, ("data", "paper"))
+        check_verbose(self.verbose)
+        check_callback(self.callback)
+        for name in ("split_sign", "positive_code", "sparse_output"):
+            check_flag(name, getattr(self, name))
+        if self.split_sign and self.positive_code:
+            raise InvalidInputError(
+                "split_sign=True and positive_code=True exclude each other, because positive codes"
+                " have no negative part; set one of them to False."
+            )
+        check_n_jobs(self.n_jobs)
+
+
+def _split(U: Array, out: Array | None = None) -> Array:
+    """Return [max(U, 0), max(−U, 0)]. U is overwritten."""
+    m = U.shape[1]
+    out = np.empty((len(U), 2 * m), dtype=U.dtype) if out is None else out
+    np.maximum(U, 0, out=out[:, :m])
+    np.maximum(np.negative(U, out=U), 0, out=out[:, m:])
+    return out

@@ -1,0 +1,189 @@
+"""Validation of parameters and data. Errors say what is expected, what was given, what to do."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.validation import validate_data
+
+from lincode.core.types import Array, Rows
+from lincode.exceptions import InvalidInputError
+from lincode.rows.memory import scan_rows
+from lincode.rows.protocol import RowLengths
+
+FLOAT_DTYPES = [np.float64, np.float32]
+"""These dtypes are kept; all others are converted to the first."""
+ALPHA_SCALES = ("max", "rms")
+"""What alpha may be relative to: the longest row or the root-mean-square row length."""
+RESCALE_ADVICE = (
+    "Divide X, and alpha if it is a number, by {0}: the codes are divided by the same number and"
+    " nothing else changes."
+)
+
+
+def check_number(
+    name: str, value: Any, at_least: float, *, integer: bool = False, or_none: bool = False
+) -> None:
+    """Check that a parameter is a finite number of at least ``at_least``, or None if allowed."""
+    if value is None and or_none:
+        return
+    kind: type[Any] = numbers.Integral if integer else numbers.Real
+    must = f"{'an integer' if integer else 'a finite number'} of at least {at_least}"
+    must = f"{name} must be {'None or ' if or_none else ''}{must}"
+    if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{must}, got {value!r} of type {type(value).__name__}.")
+    if not at_least <= value <= (sys.maxsize if integer else sys.float_info.max):
+        raise InvalidInputError(f"{must}, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Check that a parameter is one of some strings."""
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join(repr(choice) for choice in choices)
+        raise InvalidInputError(f"{name} must be one of {words}, got {value!r}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check that a parameter is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_verbose(value: object) -> None:
+    """Check that verbose is a bool or an integer of at least 0."""
+    if not isinstance(value, bool | np.bool_):
+        check_number("verbose", value, 0, integer=True)
+
+
+def check_callback(value: object) -> None:
+    """Check that callback is None or callable."""
+    if value is not None and not callable(value):
+        raise InvalidInputError(f"callback must be None or callable, got {value!r}.")
+
+
+def check_n_jobs(n_jobs: object) -> None:
+    """Check that n_jobs is None or an integer other than 0."""
+    integer = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool | np.bool_)
+    if n_jobs is not None and (not integer or n_jobs == 0):
+        raise InvalidInputError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
+
+
+def parse_alpha(alpha: Any) -> tuple[float, str | None]:
+    """Return alpha as a number, or as a factor and the scale that it is relative to.
+
+    Examples
+    --------
+    >>> from lincode.estimators.validation import parse_alpha
+    >>> parse_alpha("0.05*max")
+    (0.05, 'max')
+    >>> parse_alpha(0.1)
+    (0.1, None)
+    """
+    if not isinstance(alpha, str):
+        check_number("alpha", alpha, 0)
+        return float(alpha), None
+    match = re.fullmatch(r"\s*(?:([^*]+)\*)?\s*(\w+)\s*", alpha)
+    scale = match[2] if match else ""
+    try:
+        factor = float(match[1] or 1) if match else math.nan
+    except ValueError:
+        factor = math.nan
+    if scale not in ALPHA_SCALES or not 0 <= factor < math.inf:
+        examples = " or ".join(f"'0.1*{word}'" for word in ALPHA_SCALES)
+        raise InvalidInputError(
+            f"alpha must be a finite number of at least 0 or a string such as {examples}, got"
+            f" {alpha!r}."
+        )
+    return factor, scale
+
+
+def check_dictionary(init: object, m: int, p: int) -> Array:
+    """Return the initial atoms as an array of float64."""
+    try:
+        D = np.array(init, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"init must be 'data', 'paper' or an array of numbers of shape (n_components,"
+            f" n_features) = ({m}, {p}), got {init!r}."
+        ) from error
+    if D.shape != (m, p):
+        hint = " Rows are atoms; pass init.T if yours are columns." if D.shape == (p, m) else ""
+        raise InvalidInputError(
+            f"init must have shape (n_components, n_features) = ({m}, {p}), got {D.shape}.{hint}"
+        )
+    if not np.isfinite(D).all():
+        raise InvalidInputError("init must be finite, but it contains NaN or infinity.")
+    return D
+
+
+def check_rows(
+    estimator: BaseEstimator | None, X: Any, *, reset: bool, check_finite: bool = True
+) -> Rows:
+    """Return X as a dense or CSR matrix of float64 or float32, without a copy if possible.
+
+    The estimator stores the number and names of the features (``reset``) or compares them with
+    those of the training data. Without an estimator neither is done.
+    """
+    accepted: dict[str, Any] = {
+        "accept_sparse": "csr",
+        "dtype": FLOAT_DTYPES,
+        "ensure_all_finite": check_finite,
+    }
+    try:
+        if estimator is None:
+            return check_array(X, input_name="X", **accepted)
+        return validate_data(estimator, X, reset=reset, **accepted)
+    except (ValueError, TypeError) as error:
+        if "could not convert" not in str(error):
+            raise InvalidInputError(str(error)) from error
+        raise InvalidInputError(
+            f"X must contain numbers, but some entries are text ({error}); encode or drop the"
+            " columns that are not numeric."
+        ) from error
+
+
+def check_scaled_rows(
+    estimator: BaseEstimator | None, X: Any, *, reset: bool, advice: str = RESCALE_ADVICE
+) -> tuple[Rows, RowLengths]:
+    """Return X as ``check_rows`` does, and its row lengths.
+
+    The entries must be finite and their squares must be representable; otherwise the error ends
+    with ``advice``. The rows are read once.
+    """
+    X = check_rows(estimator, X, reset=reset, check_finite=False)
+    largest, lengths = scan_rows(X)
+    if not math.isfinite(lengths.rms):
+        try:
+            assert_all_finite(X, input_name="X")
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from error
+    limits = np.finfo(X.dtype)
+    low, high = 1e5 * float(limits.tiny) ** 0.5, 1e-5 * float(limits.max) ** 0.5
+    if largest != 0 and not low <= largest <= high:
+        raise InvalidInputError(
+            f"the largest absolute value of X must be between {low:.0e} and {high:.0e}, because"
+            f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
+            f" {advice.format(f'{largest:.3g}')}"
+        )
+    return X, lengths
+
+
+@contextmanager
+def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """Restore the attributes of an estimator if ``fit`` fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

@@ -1,0 +1,156 @@
+"""The training loop of all networks: iterations, stopping rules, callbacks and safety checks."""
+
+from __future__ import annotations
+
+import enum
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from lincode.exceptions import EnergyIncreaseError
+
+
+class Reason(enum.Enum):
+    """The reason why training stopped, as a sentence."""
+
+    CONVERGED = (
+        "converged: the relative change of the energy (with solver='paper', of the"
+        " reconstruction error) fell to tol or below"
+    )
+    MAX_ITER = "max_iter was reached before convergence; increase max_iter or tol"
+    CALLBACK = "the callback requested a stop"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The state of training that is passed to callbacks.
+
+    Attributes
+    ----------
+    n_iter : int
+        The number of iterations done: outer iterations of SCNN, batches of MiniBatchSCNN, passes
+        over the samples of the other networks.
+    max_iter : int
+        The largest number of iterations.
+    energy_per_sample : float
+        The energy divided by the number of samples.
+    change : float
+        The relative change of the energy in this iteration (with ``solver="paper"``, of the
+        reconstruction error). SCNN stops when it is at most ``tol``.
+    seconds : float
+        The time since the first iteration started. For ASCNN, since the stage started.
+
+    Examples
+    --------
+    Stop after one minute and keep what was learned:
+
+    >>> from lincode import SCNN
+    >>> scnn = SCNN(n_components=20, callback=lambda iteration: iteration.seconds > 60)
+    """
+
+    n_iter: int
+    max_iter: int
+    energy_per_sample: float
+    change: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"iteration {self.n_iter}/{self.max_iter}"
+            f"  energy per sample {self.energy_per_sample:.6g}"
+            f"  change {self.change:.1e}  {self.seconds:.1f} s"
+        )
+
+
+Callback = Callable[[Iteration], object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The course of training."""
+
+    energy_path: list[float]
+    """The energy at the start and after each iteration"""
+    n_iter: int
+    reason: Reason
+
+
+class Training(Protocol):
+    """A network in training, as the loop sees it."""
+
+    @property
+    def n(self) -> float:
+        """The number of samples."""
+
+    @property
+    def monotone(self) -> bool:
+        """Whether no step may increase the energy."""
+
+    def energy(self) -> float:
+        """Return the present energy."""
+
+    def rounding(self) -> float:
+        """Return a bound of the rounding error of the energy."""
+
+    def monitored_error(self, energy: float) -> float:
+        """Return the error whose relative change is compared with ``tol``."""
+
+    def steps(self) -> Iterator[str]:
+        """Do one iteration, and yield the name of each step after it is done."""
+
+    def final_steps(self) -> Iterator[str]:
+        """Do the steps that follow the last iteration, and yield the name of each."""
+
+    def set_change(self, change: float) -> bool:
+        """Receive the relative change; return whether the steps were accurate enough to stop."""
+
+
+def train(
+    training: Training, *, max_iter: int, tol: float, callback: Callback | None = None
+) -> Outcome:
+    """Iterate until the relative change is at most ``tol``, or ``max_iter`` is reached.
+
+    The energy is checked after every step. If the training is monotone, a step that increases the
+    energy by more than rounding raises an error.
+    """
+    start = time.perf_counter()
+    path = [training.energy()]
+    error = training.monitored_error(path[0])
+    reason = Reason.MAX_ITER
+    for n_iter in range(1, max_iter + 1):
+        path.append(_run_steps(training, training.steps(), path[-1]))
+        previous, error = error, training.monitored_error(path[-1])
+        change = abs(previous - error) / previous if previous > 0 else 0.0
+        accurate = training.set_change(change)
+        seconds = time.perf_counter() - start
+        iteration = Iteration(n_iter, max_iter, path[-1] / training.n, change, seconds)
+        if callback is not None and callback(iteration):
+            reason = Reason.CALLBACK
+            break
+        if change <= tol and accurate:
+            reason = Reason.CONVERGED
+            break
+    path[-1] = _run_steps(training, training.final_steps(), path[-1])
+    return Outcome(path, n_iter, reason)
+
+
+def _run_steps(training: Training, steps: Iterator[str], energy: float) -> float:
+    """Run the steps and return the energy after them."""
+    for step in steps:
+        before, energy = energy, training.energy()
+        if not math.isfinite(energy):
+            raise FloatingPointError(
+                f"the energy is {energy} after the {step} step; scale X to moderate values, and"
+                " choose alpha (and learning_rate, if there is one) to match."
+            )
+        if not training.monotone:
+            continue
+        if energy > before and energy > before + training.rounding():
+            raise EnergyIncreaseError(
+                f"the {step} step increased the energy from {before!r} to {energy!r}. This is a"
+                " bug in lincode; please report it with the data and the parameters."
+            )
+        energy = min(before, energy)  # an increase within rounding is ignored
+    return energy

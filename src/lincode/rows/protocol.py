@@ -1,0 +1,69 @@
+"""What training needs from the rows of X, wherever they are stored.
+
+A row source holds the rows of X and their codes U. Training never sees X itself: everything goes
+through the methods below, and only small matrices are returned. To train on rows in a new place,
+write one class with these methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lincode.core.code_step import CodeProblem
+from lincode.core.encoder_step import EncoderFactor
+from lincode.core.energy import CodeStats
+from lincode.core.types import Array, Rows
+
+
+@dataclass(frozen=True)
+class RowLengths:
+    """The scale of the rows of X."""
+
+    longest: float
+    """max ‖X[n]‖"""
+    rms: float
+    """The root of the mean of ‖X[n]‖²"""
+
+
+class RowSource(Protocol):
+    """The rows of X, of shape (N, p), and their codes U, of shape (N, m)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (N, p) of X."""
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The dtype of X, which is also that of the codes: float32 or float64."""
+
+    def row_lengths(self) -> RowLengths:
+        """Return the lengths of the longest and of the root-mean-square row."""
+
+    def factor(self) -> EncoderFactor:
+        """Return the factorisation of XᵀX."""
+
+    def take(self, indices: NDArray[np.intp]) -> Rows:
+        """Return the rows with the given indices, in that order, as an array or CSR matrix."""
+
+    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
+        """Set the codes to soft_threshold(X Cᵀ, threshold)."""
+
+    def stats(self) -> CodeStats:
+        """Return the statistics of the present codes."""
+
+    def update_codes(self, problem: CodeProblem, *, tol: float, max_iter: int) -> CodeStats:
+        """Do the U step for all rows and return the statistics of the new codes.
+
+        The statistics must be summed in an order that does not depend on the number of threads
+        or workers.
+        """
+
+    def code_residual(self, problem: CodeProblem) -> float:
+        """Return the largest optimality residual of the present codes."""
+
+    def largest_residuals(self, D: Array, k: int) -> Array:
+        """Return X − U D for the (at most) k rows where it is longest, the longest first."""
