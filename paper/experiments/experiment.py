@@ -135,8 +135,9 @@ def claim_from_difference(
 
     It is inconclusive if the absolute difference is at most ``tolerance``.
     """
-    inconclusive = abs(difference) <= tolerance
-    return Claim(sentence, paper, here, None if inconclusive else difference > 0, inconclusive)
+    inconclusive = bool(abs(difference) <= tolerance)
+    reproduced = None if inconclusive else bool(difference > 0)
+    return Claim(sentence, paper, here, reproduced, inconclusive)
 
 
 def best_by_key(found: Iterable[tuple[Any, float, Any]]) -> dict[Any, Any]:

@@ -212,9 +212,9 @@ EXPERIMENT = Experiment(
     "Gaussian noise is added to all digits. The network has 400 units and is trained and used as in"
     " Table 2. σ is interpreted in two ways: as printed in the paper, a standard deviation (of"
     " pixels in [−1, 1]), and as the variance of noise on pixels in [0, 1], as in MATLAB's imnoise."
-    " Only with the second are the errors of raw pixels those of the paper, so it is probably what"
-    " was done. With the first, the training digits of the network, but not those of the SVM, have"
-    " additional noise (standard deviation 0.3) or none. Re-learned codes minimise the"
+    " The errors of raw pixels are similar to those of the paper with the second only, so it is"
+    " probably what was done. With the first, the training digits of the network, but not those of"
+    " the SVM, have additional noise (standard deviation 0.3) or none. Re-learned codes minimise the"
     " reconstruction error and the ℓ1 norm for the learned dictionary, for training digits too;"
     " they need no threshold. λ (two or three values), the additional noise, the threshold and C"
     " are chosen on noisy validation digits, for each row separately.",

@@ -10,9 +10,9 @@ import pandas as pd
 from lincode import ASCNN, SAANN, SCNN, MiniBatchSCNN, Sparsenet
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}
-PAPER_THRESHOLD = {"threshold": None}
+PAPER_THRESHOLD = {"threshold": "alpha"}
 """SCNN's codes are soft-thresholded at λ divided by the weight of the encoder, which is 1."""
-RELEARN = {"transform_method": "relearn"}
+RELEARN = {"transform_algorithm": "lasso"}
 """SCNN's codes are those that minimise reconstruction error and ℓ1 norm, without the encoder."""
 COLOURS = {
     "SCNN": "#0b6e99",

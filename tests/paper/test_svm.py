@@ -1,15 +1,15 @@
-"""The classifier: scikit-learn's, chosen by validation data and by nothing else."""
+"""The SVM, whose C is chosen on validation data only."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
+from paper.svm import one_vs_one_svm
 from sklearn.datasets import load_digits
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import LinearSVC
 
-from lincode.classifier import one_vs_one_svm
 from lincode.metrics import error_rate
 
 
@@ -20,7 +20,7 @@ def data() -> Any:
     return X[:600], y[:600], X[600:900], y[600:900], X[900:], y[900:]
 
 
-def test_c_is_the_one_that_errs_least_on_validation_data(data: Any) -> None:
+def test_chosen_c_has_the_smallest_validation_error(data: Any) -> None:
     X, y, X_val, y_val, X_test, y_test = data
     svm = one_vs_one_svm(X, y, X_val, y_val, Cs=(1.0, 1e-5, 0.1))
     assert list(svm.validation_errors) == [1e-5, 0.1, 1.0]
@@ -30,17 +30,17 @@ def test_c_is_the_one_that_errs_least_on_validation_data(data: Any) -> None:
         X, y
     )
     assert svm.error(X_test, y_test) == error_rate(y_test, same.predict(X_test)) < 0.08
-    assert len(svm.classifier.estimators_) == 45, "one for each pair"
+    assert len(svm.classifier.estimators_) == 45, "one classifier per pair of classes"
 
 
-def test_of_equals_the_smallest_c(data: Any) -> None:
+def test_smallest_c_is_chosen_among_equal_errors(data: Any) -> None:
     X, y = np.array([[0.0], [1.0]] * 5), np.array(["a", "b"] * 5)
     svm = one_vs_one_svm(X, y, X, y, Cs=(100.0, 10.0))
     assert svm.validation_errors == {10.0: 0.0, 100.0: 0.0}
     assert svm.C == 10.0
 
 
-def test_sparse_codes_give_the_same(data: Any) -> None:
+def test_sparse_and_dense_features_give_the_same_error(data: Any) -> None:
     X, y, X_val, y_val, X_test, y_test = data
     dense = one_vs_one_svm(X, y, X_val, y_val, Cs=(1.0,))
     rows = [scipy.sparse.csr_matrix(A) for A in (X, X_val, X_test)]
@@ -48,9 +48,9 @@ def test_sparse_codes_give_the_same(data: Any) -> None:
     assert sparse.error(rows[2], y_test) == pytest.approx(dense.error(X_test, y_test), abs=0.005)
 
 
-def test_what_cannot_be_chosen_from_is_refused(data: Any) -> None:
+def test_invalid_arguments_are_refused(data: Any) -> None:
     X, y, X_val, y_val, *_ = data
-    with pytest.raises(ValueError, match="at least one C"):
+    with pytest.raises(ValueError, match="at least one value"):
         one_vs_one_svm(X, y, X_val, y_val, Cs=())
-    with pytest.raises(ValueError, match="labels that y has not"):
+    with pytest.raises(ValueError, match="must only have labels that y has"):
         one_vs_one_svm(X[y > 0], y[y > 0], X_val, y_val)

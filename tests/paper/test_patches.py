@@ -1,4 +1,5 @@
-import sys
+"""Random patches of photographs."""
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -6,22 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from paper.datasets import load_bsds_patches, load_digits_small, load_photo_patches
+from paper.datasets.patches import read_image, sample_patches, to_grey
+from paper.errors import DataCorruptError, DataMissingError
 from PIL import Image
 
-from lincode.datasets import (
-    DataCorruptError,
-    DataMissingError,
-    load_bsds_patches,
-    load_digits_small,
-    load_photo_patches,
-)
-from lincode.datasets.bsds import read_image
-from lincode.datasets.patches import draw_patches, grey
-from tests.datasets.synthetic import REAL, believe_bsds, needs_bsds, tiny_bsds
+from tests.paper.synthetic import REAL, accept_bsds, needs_bsds, write_bsds
+
+pytestmark = pytest.mark.usefixtures("no_other_data")
 
 
 @needs_bsds
-def test_bsds_patches_are_drawn_from_the_published_images() -> None:
+def test_patches_of_the_published_images() -> None:
     X = load_bsds_patches(2000, size=12, split="test", data_dir=REAL, verify=True)
     assert X.shape == (2000, 144)
     assert X.dtype == np.float64
@@ -30,10 +27,10 @@ def test_bsds_patches_are_drawn_from_the_published_images() -> None:
     assert (abs(X) <= 1).all()
 
 
-def test_each_row_is_a_place_of_an_image(rng: np.random.Generator) -> None:
+def test_each_row_is_a_patch_of_an_image(rng: np.random.Generator) -> None:
     images = [rng.random((9, 12)), rng.random((11, 8)), rng.random((5, 5))]
-    X = draw_patches([0, 1, 2], lambda i: images[i], 1500, 5, 0)
-    places = {
+    X = sample_patches([0, 1, 2], lambda i: images[i], 1500, 5, 0)
+    positions = {
         (image[top : top + 5, left : left + 5] - image[top : top + 5, left : left + 5].mean())
         .round(9)
         .tobytes(): (i, top, left)
@@ -41,19 +38,19 @@ def test_each_row_is_a_place_of_an_image(rng: np.random.Generator) -> None:
         for top in range(image.shape[0] - 4)
         for left in range(image.shape[1] - 4)
     }
-    drawn = [places[row.reshape(5, 5).round(9).tobytes()] for row in X]
-    # Each image about as often as the others, every place of it, corners included.
-    assert (np.bincount([i for i, *_ in drawn]) > 400).all()
-    assert set(drawn) == set(places.values())
-    # In random order: the first of many are of all images.
-    assert {i for i, *_ in drawn[:20]} == {0, 1, 2}
+    sampled = [positions[row.reshape(5, 5).round(9).tobytes()] for row in X]
+    # All images are used about equally often, and every position occurs.
+    assert (np.bincount([i for i, *_ in sampled]) > 400).all()
+    assert set(sampled) == set(positions.values())
+    # The order is random: the first rows come from all images.
+    assert {i for i, *_ in sampled[:20]} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("load", [load_photo_patches, load_bsds_patches])
-def test_the_seed_decides(
+def test_seed_determines_the_patches(
     load: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tiny_bsds(tmp_path)
+    write_bsds(tmp_path)
     monkeypatch.setenv("LINCODE_DATA", str(tmp_path))
     X = load(50)
     assert X.shape == (50, 64)
@@ -67,7 +64,7 @@ def test_the_seed_decides(
 
 
 def test_patches_of_a_split_come_from_its_own_images(tmp_path: Path) -> None:
-    for split, step in (("train", 1), ("test", 4)):  # slopes tell the images apart
+    for split, step in (("train", 1), ("test", 4)):  # the slopes distinguish the images
         (tmp_path / "bsds300" / split).mkdir(parents=True)
         slope = np.tile(np.arange(40, dtype=np.uint8) * step, (40, 1))
         Image.fromarray(slope).save(tmp_path / "bsds300" / split / "a.jpg", quality=100)
@@ -77,46 +74,46 @@ def test_patches_of_a_split_come_from_its_own_images(tmp_path: Path) -> None:
 
 
 def test_grey_is_between_0_and_1(tmp_path: Path) -> None:
-    assert grey([[[0, 0, 0], [255, 255, 255]]]).tolist() == [[0, 1]]
-    assert_allclose(grey([[[255, 0, 0]]]), 0.299)
+    assert to_grey([[[0, 0, 0], [255, 255, 255]]]).tolist() == [[0, 1]]
+    assert_allclose(to_grey([[[255, 0, 0]]]), 0.299)
     Image.new("L", (6, 4), 128).save(tmp_path / "grey.jpg")
     assert_allclose(read_image(tmp_path / "grey.jpg"), np.full((4, 6), 128 / 255))
 
 
-def test_names_order_the_images_whatever_the_disk_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tiny_bsds(tmp_path)
+def test_images_are_sorted_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bsds(tmp_path)
     X = load_bsds_patches(30, data_dir=tmp_path)
     listed = Path.iterdir
     monkeypatch.setattr(Path, "iterdir", lambda path: sorted(listed(path), reverse=True))
     assert_array_equal(load_bsds_patches(30, data_dir=tmp_path), X)
 
 
-def test_an_image_that_does_not_serve_is_named_wherever_patches_fall(tmp_path: Path) -> None:
-    folder = tiny_bsds(tmp_path) / "train"
+def test_unusable_images_are_refused_for_any_seed(tmp_path: Path) -> None:
+    folder = write_bsds(tmp_path) / "train"
     path = folder / "zz.jpg"
     Image.new("RGB", (7, 30)).save(path)
-    with pytest.raises(ValueError, match=r"zz.jpg is 7 × 30, too small for patches of 8 × 8"):
+    with pytest.raises(DataCorruptError, match=r"zz.jpg is 7 × 30, too small for patches of 8 × 8"):
         load_bsds_patches(1, data_dir=tmp_path)
     Image.new("RGB", (30, 30), (9, 9, 9)).save(path)
-    with pytest.raises(ValueError, match=r"zz.jpg is of one grey all over"):
+    with pytest.raises(DataCorruptError, match=r"zz.jpg has the same grey value everywhere"):
         load_bsds_patches(1, data_dir=tmp_path)
     content = (folder / "train-0.jpg").read_bytes()
     for bad in (b"", b"no image", content[: len(content) // 2]):
         path.write_bytes(bad)
         with pytest.raises(DataCorruptError, match=r"zz.jpg cannot be read as an image"):
             load_bsds_patches(1, data_dir=tmp_path)
-    path.rename(folder / "._zz.jpg")  # what macOS leaves beside files
+    path.rename(folder / "._zz.jpg")  # macOS creates such files
     (folder / "notes.txt").write_text("no image")
     assert load_bsds_patches(1, data_dir=tmp_path).shape == (1, 64)
 
 
-def test_missing_images_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DataMissingError, match="lincode data fetch bsds300"):
+def test_missing_images_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(DataMissingError, match="python -m paper data fetch bsds300"):
         load_bsds_patches(1)
     (tmp_path / "bsds300").mkdir()
-    with pytest.raises(DataMissingError, match=r"no folder .*train: run `lincode data fetch"):
+    with pytest.raises(
+        DataMissingError, match=r"no folder .*train: run `python -m paper data fetch"
+    ):
         load_bsds_patches(1, data_dir=tmp_path)
     (tmp_path / "bsds300" / "train").mkdir()
     with pytest.raises(DataMissingError, match=r"train has no \.jpg images: run"):
@@ -124,17 +121,19 @@ def test_missing_images_are_told(tmp_path: Path) -> None:
 
 
 def test_verify_refuses_other_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tiny_bsds(tmp_path)
-    with pytest.raises(DataCorruptError, match=r"must have the 200 train images .* has 3 images"):
+    folder = write_bsds(tmp_path)
+    with pytest.raises(
+        DataCorruptError, match=r"must contain the 200 train images .* contains 3 images"
+    ):
         load_bsds_patches(1, data_dir=tmp_path, verify=True)
-    believe_bsds(monkeypatch, folder)
+    accept_bsds(monkeypatch, folder)
     load_bsds_patches(1, data_dir=tmp_path, verify=True)
     (folder / "train" / "train-1.jpg").rename(folder / "train" / "other.jpg")
     with pytest.raises(DataCorruptError, match="some are changed or have other names"):
         load_bsds_patches(1, data_dir=tmp_path, verify=True)
     (folder / "train").rename(folder / "old")
     (folder / "test").rename(folder / "train")
-    with pytest.raises(DataCorruptError, match="but those of its test split"):
+    with pytest.raises(DataCorruptError, match="but it contains those of the test split"):
         load_bsds_patches(1, data_dir=tmp_path, verify=True)
 
 
@@ -149,22 +148,13 @@ def test_counts_and_sizes_must_be_positive_integers(load: Callable[..., Any], va
         load(1, split=value)
 
 
-def test_photographs_are_big_enough_or_it_is_said() -> None:
+def test_patches_may_be_as_large_as_the_photographs() -> None:
     assert load_photo_patches(1, 427).shape == (1, 427**2)
-    with pytest.raises(ValueError, match=r"china.jpg is 640 × 427, too small"):
+    with pytest.raises(DataCorruptError, match=r"china.jpg is 640 × 427, too small"):
         load_photo_patches(1, 428)
 
 
-@pytest.mark.parametrize("load", [load_photo_patches, load_bsds_patches])
-def test_without_pillow_a_sentence_says_so(
-    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match="needs pillow: pip install pillow"):
-        load(1)
-
-
-def test_small_digits_are_scikit_learns() -> None:
+def test_small_digits_are_those_of_scikit_learn() -> None:
     X, y = load_digits_small()
     assert X.shape == (1797, 64)
     assert X.dtype == np.float32

@@ -1,31 +1,38 @@
-"""Records are whole or not there, and tell what they are of."""
+"""Records are complete or absent, and say how they were obtained."""
 
 import json
 import os
 from pathlib import Path
 
 import pytest
-
-from lincode.experiments.experiment import Record, Run
-from lincode.experiments.records import Store, read_record, versions, write_whole
+from paper.errors import PaperError
+from paper.experiments.experiment import Record, Run
+from paper.experiments.records import Store, read_record, versions, write_atomically
 
 
 def a_run(**changes: object) -> Run:
     fields: dict[str, object] = {
-        "group": "pca", "scale": "smoke", "seed": 3, "embedded": True,
+        "group": "pca",
+        "scale": "smoke",
+        "seed": 3,
+        "embedded": True,
         "settings": {"method": "SCNN", "m": 10, "n": [5, 6]},
-    }  # fmt: skip
+    }
     return Run(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def a_record(run: Run | None = None) -> Record:
     return Record(
-        run or a_run(), {"rms": 0.5, "curve": [0.1, 0.2]}, 1.25, {"name": "x", "sha256": "y"},
-        versions(), "2020-01-01T00:00:00+00:00",
-    )  # fmt: skip
+        run or a_run(),
+        {"rms": 0.5, "curve": [0.1, 0.2]},
+        1.25,
+        {"name": "x", "sha256": "y"},
+        versions(),
+        "2020-01-01T00:00:00+00:00",
+    )
 
 
-def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_read_returns_what_was_written(tmp_path: Path) -> None:
     store, record = Store(tmp_path), a_record()
     assert not store.has(record.run)
     store.write(record)
@@ -35,20 +42,23 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     assert record["rms"] == 0.5
 
 
-def test_a_key_is_the_same_for_the_same_work_only() -> None:
+def test_key_depends_on_everything_except_the_order_of_settings() -> None:
     run = a_run()
-    turned = a_run(settings={"n": [5, 6], "m": 10, "method": "SCNN"})
-    assert run.key == turned.key
-    assert run == turned
+    reordered = a_run(settings={"n": [5, 6], "m": 10, "method": "SCNN"})
+    assert run.key == reordered.key
+    assert run == reordered
     others = [
-        a_run(seed=4), a_run(embedded=False), a_run(scale="paper"), a_run(group="times"),
+        a_run(seed=4),
+        a_run(embedded=False),
+        a_run(scale="paper"),
+        a_run(group="times"),
         a_run(settings={"method": "SCNN", "m": 11, "n": [5, 6]}),
         a_run(settings={"method": "SCNN", "m": 10, "n": [5, 7]}),
-    ]  # fmt: skip
+    ]
     assert len({run.key, *(other.key for other in others)}) == len(others) + 1
 
 
-def test_runs_that_differ_in_lists_alone_have_files_of_their_own(tmp_path: Path) -> None:
+def test_runs_that_differ_only_in_lists_have_different_files(tmp_path: Path) -> None:
     other = a_run(settings={"method": "SCNN", "m": 10, "n": [5, 7]})
     assert Store(tmp_path).path(a_run()) != Store(tmp_path).path(other)
 
@@ -57,58 +67,58 @@ def test_runs_that_differ_in_lists_alone_have_files_of_their_own(tmp_path: Path)
     "content",
     ["", "{", "[]", "{}", '{"format": 99}', '{"format": 1}', "null", '{"format": 1, "scale": "x"}'],
 )
-def test_what_is_no_record_is_refused_by_name(tmp_path: Path, content: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "smoke" / "records" / "pca" / "odd.json"
     path.parent.mkdir(parents=True)
     path.write_text(content)
-    with pytest.raises(ValueError, match=r"odd\.json is not a record of lincode"):
+    with pytest.raises(PaperError, match=r"odd\.json is not a valid record"):
         Store(tmp_path).read()
 
 
-def test_a_record_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_other_formats_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(a_record())
     (path,) = tmp_path.glob("*/records/*/*.json")
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(ValueError, match="its format is 2, not 1"):
+    with pytest.raises(PaperError, match="its format is 2, not 1"):
         store.read()
 
 
-def test_truncation_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+def test_truncated_records_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(a_record())
     (path,) = tmp_path.glob("*/records/*/*.json")
     text = path.read_text()
     for end in range(0, len(text) - 2, 37):
         path.write_text(text[:end])
-        with pytest.raises(ValueError, match="is not a record"):
+        with pytest.raises(PaperError, match="is not a valid record"):
             read_record(path)
 
 
-def test_numbers_json_does_not_have_are_not_written(tmp_path: Path) -> None:
+def test_numbers_that_json_lacks_are_not_written(tmp_path: Path) -> None:
     record = Record(a_run(), {"rms": float("nan")}, 1.0, {}, {}, "")
     with pytest.raises(ValueError, match="JSON"):
         Store(tmp_path).write(record)
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_other(
+def test_failed_write_keeps_the_old_file_and_leaves_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
-    write_whole(path, "old")
+    write_atomically(path, "old")
 
     def fail(*_: object) -> None:
         raise OSError("no")
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no"):
-        write_whole(path, "new")
+        write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_record_says_what_made_it(tmp_path: Path) -> None:
+def test_record_says_how_it_was_obtained(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(a_record())
     content = json.loads(next(tmp_path.glob("*/records/*/*.json")).read_text())
