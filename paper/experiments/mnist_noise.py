@@ -214,8 +214,8 @@ EXPERIMENT = Experiment(
     " pixels in [−1, 1]), and as the variance of noise on pixels in [0, 1], as in MATLAB's imnoise."
     " The errors of raw pixels are similar to those of the paper with the second only, so it is"
     " probably what was done. With the first, the training digits of the network, but not those of"
-    " the SVM, have additional noise (standard deviation 0.3) or none. Re-learned codes minimise the"
-    " reconstruction error and the ℓ1 norm for the learned dictionary, for training digits too;"
+    " the SVM, have additional noise (standard deviation 0.3) or none. Re-learned codes minimise"
+    " the reconstruction error and the ℓ1 norm for the learned dictionary, for training digits too;"
     " they need no threshold. λ (two or three values), the additional noise, the threshold and C"
     " are chosen on noisy validation digits, for each row separately.",
     runs,
