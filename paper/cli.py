@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -62,21 +63,23 @@ def make_parser() -> argparse.ArgumentParser:
         prog="python -m paper", description="Reproduce the experiments of the paper with lincode."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    add_reproduce(commands.add_parser("reproduce", **help_text("run experiments of the paper")))
+    add_reproduce(add_command(commands, "reproduce", "run experiments of the paper"))
     text = "make figures, tables and an HTML page from the records, without training"
-    add_report(commands.add_parser("report", **help_text(text)))
-    data = commands.add_parser("data", **help_text("download or check MNIST and BSDS300"))
+    add_report(add_command(commands, "report", text))
+    data = add_command(commands, "data", "download or check MNIST and BSDS300")
     actions = data.add_subparsers(metavar="ACTION", required=True)
     text = "download the data that are missing, and check their sha256"
-    add_data(actions.add_parser("fetch", **help_text(text)), run_fetch)
+    add_data(add_command(actions, "fetch", text), run_fetch)
     text = "check the sha256 of the data; the exit code is 1 if something is wrong"
-    add_data(actions.add_parser("verify", **help_text(text)), run_verify)
+    add_data(add_command(actions, "verify", text), run_verify)
     return parser
 
 
-def help_text(text: str) -> dict[str, str]:
-    """Return the arguments for a help text that appears in both places."""
-    return {"help": text, "description": text[0].upper() + text[1:] + "."}
+def add_command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    """Return the parser of a command, with the same text in both help messages."""
+    parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    assert isinstance(parser, argparse.ArgumentParser)
+    return parser
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:

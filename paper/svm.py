@@ -3,7 +3,7 @@
 The paper only says "linear SVM as multi-class classifier". Its error on raw pixels agrees with
 one-vs-one. ``LinearSVC`` for each pair of classes is 3 to 14 times faster than
 ``SVC(kernel="linear")`` on codes of 10,000 digits, and its error is not higher
-(``benchmarks/classifiers.py``).
+(``paper/benchmarks/classifiers.py``).
 """
 
 from __future__ import annotations

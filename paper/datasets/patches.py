@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
@@ -162,7 +162,7 @@ def check_image(image: NDArray[np.float64], size: int, name: object) -> None:
         )
 
 
-def to_grey(rgb: ArrayLike) -> NDArray[np.float64]:
+def to_grey(rgb: Any) -> NDArray[np.float64]:
     """Convert red, green and blue bytes of shape (h, w, 3) to grey values in [0, 1]."""
     return np.asarray(np.asarray(rgb) @ LUMA / 255, dtype=np.float64)
 

@@ -32,7 +32,7 @@ STOP: dict[str, dict[str, float]] = {
     "SAANN": {"max_iter": 50},
     "Sparsenet": {"max_iter": 3},
 }
-"""When training stops, for all numbers of units (see ``benchmarks/digit_stops.py``)."""
+"""When training stops, for all numbers of units (see ``paper/benchmarks/digit_stops.py``)."""
 TRAINING_TEXT = (
     "The length of training is the same for all sizes. It is the shortest of a few that were tried"
     " whose accuracy is within the standard error of 500 validation digits of the best, with 25,"

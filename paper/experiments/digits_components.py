@@ -123,6 +123,6 @@ EXPERIMENT = Experiment(
     "With 10 passes instead of 50 and 25 units, ASCNN and SAANN recognise 79 and 81 % of the"
     " validation digits and SCNN 89 %. With 100 units and more they are equal, as in the paper."
     " After 50 passes they are equal already with 25 units. Codes that are not scaled, or a fixed C"
-    " of 1, do not change this (benchmarks/digit_stops.py). So the claim seems to describe networks"
-    " that were not trained long enough.",
+    " of 1, do not change this (paper/benchmarks/digit_stops.py). So the claim seems to describe"
+    " networks that were not trained long enough.",
 )

@@ -152,7 +152,7 @@ def best_by_key(found: Iterable[tuple[Any, float, Any]]) -> dict[Any, Any]:
     return {key: value for key, (_, value) in best.items()}
 
 
-def collect(values: Iterable[tuple[str, Any, float]], rows: Iterable[str]) -> pd.DataFrame:
+def collect(values: Iterable[tuple[str, Any, Any]], rows: Iterable[str]) -> pd.DataFrame:
     """Collect (row, column, value) tuples into a table of lists of values.
 
     ``rows`` is the order of the rows. Columns are in ascending order. A cell without a value is
