@@ -123,7 +123,12 @@ class Case:
         return rule.alpha(self.lengths, self.m, self.data.X.shape[1])
 
     def interpolated(self, field: str, alpha: float) -> float:
-        """The figure at ``alpha``, or at the smallest trained alpha if that is larger."""
+        """The figure at ``alpha``, or at the smallest trained alpha if that is larger.
+
+        An alpha of zero, the median of rows that are mostly blank, counts as dense codes.
+        """
+        if alpha == 0:
+            return float(getattr(Figures(1.0, 1.0, 0.0), field))
         values = [getattr(figures, field) for figures in self.figures]
         log_alpha = np.log(max(alpha, self.alphas[0]))
         return float(np.interp(log_alpha, np.log(self.alphas), values))
@@ -309,7 +314,9 @@ def main() -> None:
     print(
         f"least, the median and the greatest. A density is useful if it is {LOW:.0%} to {HIGH:.0%}."
     )
-    print("The best worst case is the ratio at which the worst case is least outside this range.\n")
+    print("The best worst case is the ratio at which the worst case is least outside this range.")
+    print("Below the smallest trained alpha of a case its density is taken as constant, so that")
+    print("densities above 80% are lower bounds.\n")
     print("## Ratios that suit all data\n")
     report_rules("Ordinary data", ordinary)
     report_rules("Ordinary data and stress tests", cases)
