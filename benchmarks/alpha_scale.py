@@ -6,7 +6,7 @@ The script trains SCNN on every data set of ``alpha_data.py`` for several number
 for alphas that halve from ``alpha_max`` on. The candidate rules for alpha differ in units only,
 so one set of fits serves all of them: the density (the fraction of non-zero codes) that a rule
 gives is interpolated linearly in log(alpha). The best rules are then trained without
-interpolation. The script takes about ten minutes on one core.
+interpolation. The script takes 10 to 12 minutes on one core.
 """
 
 from __future__ import annotations
