@@ -35,7 +35,7 @@ TRAINING: dict[str, Any] = dict(threshold="match", random_state=0, n_jobs=1)
 SCNN_TRAINING: dict[str, Any] = dict(**TRAINING, max_iter=50, tol=1e-3)
 """Parameters of SCNN where nothing else is said."""
 
-EXACT: dict[str, Any] = dict(transform_method="exact", transform_tol=1e-4)
+EXACT: dict[str, Any] = dict(transform_algorithm="exact", transform_tol=1e-4)
 """Parameters that make ``transform`` return exact codes."""
 
 STATISTICS: dict[str, Callable[[Floats], float]] = {

@@ -10,8 +10,14 @@ import pandas as pd
 from lincode import ASCNN, SAANN, SCNN, MiniBatchSCNN, Sparsenet
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}
-PAPER_THRESHOLD = {"threshold": "alpha"}
-"""SCNN's codes are soft-thresholded at λ divided by the weight of the encoder, which is 1."""
+PAPER_ENCODER: dict[str, Any] = {
+    "threshold": "alpha",
+    "threshold_mode": "soft",
+    "fit_gains": False,
+    "encoder_ridge": 0,
+}
+"""SCNN's encoder as in the paper: soft threshold λ (divided by the weight of the encoder, which is
+1), without the calibration and the ridge that lincode adds by default."""
 RELEARN = {"transform_algorithm": "lasso"}
 """SCNN's codes are those that minimise reconstruction error and ℓ1 norm, without the encoder."""
 COLOURS = {
@@ -32,16 +38,16 @@ def network_of(variant: str) -> str:
 def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     """Return an unfitted network with m units and the library's defaults except ``settings``.
 
-    The threshold of SCNN is λ by default.
+    SCNN's encoder is that of the paper by default.
     """
     name = network_of(variant)
-    settings = (PAPER_THRESHOLD if name == "SCNN" else {}) | settings
+    settings = (PAPER_ENCODER if name == "SCNN" else {}) | settings
     return NETWORKS[name](n_components=m, alpha=float(lam), random_state=seed, **settings)
 
 
 def build_minibatch(m: int, lam: float, seed: int) -> MiniBatchSCNN:
     """Return an unfitted SCNN that is trained on mini-batches."""
-    return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed)
+    return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **PAPER_ENCODER)
 
 
 def relearned_codes(scnn: Any, X: Any) -> Any:

@@ -77,7 +77,7 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
     The values are not finite if X is not, or if the squares of its entries overflow.
     """
     N, p = X.shape
-    largest, longest, squares = 0.0, 0.0, 0.0
+    largest, longest, total = 0.0, 0.0, 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in blocks(N, max(1, SCAN_ENTRIES // p)):
             block = X[rows]
@@ -86,12 +86,12 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
                 continue
             # The maximum of Python ignores NaN, so the order of the arguments matters.
             largest = max(float(np.maximum(values.max(), -values.min())), largest)
-            lengths = _row_squares(block)
+            lengths = np.sqrt(_row_squares(block))
             longest = max(float(lengths.max()), longest)
-            squares += float(lengths.sum())
-    if not np.isfinite(squares):
-        longest = squares
-    return largest, RowLengths(longest**0.5, (squares / N) ** 0.5)
+            total += float(lengths.sum())
+    if not np.isfinite(total):
+        longest = total
+    return largest, RowLengths(longest, total / N)
 
 
 def _row_squares(X: Rows) -> Array:
@@ -158,7 +158,7 @@ class MemoryRows:
         return dtype
 
     def row_lengths(self) -> RowLengths:
-        """Return the lengths of the longest and of the root-mean-square row."""
+        """Return the length of the longest row and the mean length."""
         if self._lengths is None:
             _, self._lengths = scan_rows(self.X)
         return self._lengths

@@ -26,8 +26,8 @@ class RowLengths:
 
     longest: float
     """max ‖X[n]‖"""
-    rms: float
-    """The root of the mean of ‖X[n]‖²"""
+    mean: float
+    """The mean of ‖X[n]‖"""
 
 
 class RowSource(Protocol):
@@ -42,7 +42,7 @@ class RowSource(Protocol):
         """The dtype of X, which is also that of the codes: float32 or float64."""
 
     def row_lengths(self) -> RowLengths:
-        """Return the lengths of the longest and of the root-mean-square row."""
+        """Return the length of the longest row and the mean length."""
 
     def factor(self) -> EncoderFactor:
         """Return the factorisation of XᵀX."""
