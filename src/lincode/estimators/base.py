@@ -48,7 +48,7 @@ from lincode.rows.memory import chunks, code_blocks, dense, dense_blocks, evenly
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, ordered_map, thread_count
 
-DEFAULT_ALPHA = "0.8*mean"
+DEFAULT_ALPHA = "mean"
 """The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
 MAX_TRANSFORM_STEPS = 20_000
 """The largest number of accelerated steps for codes computed by optimisation."""

@@ -49,14 +49,15 @@ class SCNN(BaseSCNN):
     n_components : int, default=None
         The number m of units: atoms of the dictionary and features of the code. None means the
         number of features.
-    alpha : float or str, default="0.8*mean"
+    alpha : float or str, default="mean"
         The weight λ ≥ 0 of the ℓ1 penalty. Larger values give sparser codes. A string is a factor
         times a scale of the training data and is resolved in ``fit``:
 
         - ``"0.05*max"`` is 0.05 times ``alpha_max(X)``, the smallest alpha for which all codes
           are zero;
-        - ``"0.8*mean"`` is 0.8 times √m/p times the mean length of the samples. With this factor
-          of m the fraction of non-zeros hardly depends on the number of units.
+        - ``"0.8*mean"`` is 0.8 times √m/p times the mean length of the samples, and ``"mean"`` is
+          the same with the factor 1. With √m the fraction of non-zeros depends little on the
+          number of units.
 
         A number has the scale of the data, and its useful range is proportional to m/p. The value
         that was used is stored in ``alpha_``.
