@@ -82,7 +82,9 @@ def test_codes_are_optimal_and_the_residual_is_correct(problem_and_data: Any) ->
 
 
 @given(problems, st.integers(0, 15))
-def test_energy_never_increases_with_any_number_of_steps(problem_and_data: Any, max_iter: int) -> None:
+def test_energy_never_increases_with_any_number_of_steps(
+    problem_and_data: Any, max_iter: int
+) -> None:
     X, U, D, C, problem = problem_and_data
     m = len(D)
     lam = problem.tau * m
@@ -180,9 +182,7 @@ def test_few_steps_suffice_if_atoms_share_a_direction(rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize(("m", "p"), [(1, 5), (5, 1), (2, 2), (7, 3), (3, 7)])
-def test_metric_bounds_the_hessian_for_any_shape(
-    rng: np.random.Generator, m: int, p: int
-) -> None:
+def test_metric_bounds_the_hessian_for_any_shape(rng: np.random.Generator, m: int, p: int) -> None:
     D = rng.standard_normal((m, p)) + 1
     problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
     M = problem.L * np.eye(m) + problem.sigma * np.outer(problem.v, problem.v)

@@ -138,7 +138,9 @@ def test_numba_is_imported_only_when_it_is_needed(code: str) -> None:
 
 
 @pytest.mark.parametrize("eta", [0.0, 1.0])
-def test_each_sparse_row_is_solved_at_most_once(eta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_sparse_row_is_solved_at_most_once(
+    eta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that are returned unfinished are not passed to coordinate descent again."""
     X, problem = sparse_problem(eta)
     seen: list[bytes] = []

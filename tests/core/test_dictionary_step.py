@@ -50,14 +50,18 @@ def test_step_agrees_with_a_general_solver(seed: int) -> None:
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.floats(0.01, 1))
 def test_dual_method_agrees_with_sweeps(seed: int, m: int, p: int, size: float) -> None:
     D, stats = problem(seed, m, p, density=1.0)
-    stats = dataclasses.replace(stats, UtX=size * stats.UtX)  # if small, some constraints are inactive
+    stats = dataclasses.replace(
+        stats, UtX=size * stats.UtX
+    )  # if small, some constraints are inactive
     swept = D
     for _ in range(3000):
         swept = dictionary_sweep(swept, stats)
     solved = solve_dual(D, stats.UtU, stats.UtX, 1e-12)
     assert solved is not None
     assert dictionary_residual(solved, stats) <= 1e-9
-    assert_allclose(dictionary_objective(solved, stats), dictionary_objective(swept, stats), rtol=1e-9)
+    assert_allclose(
+        dictionary_objective(solved, stats), dictionary_objective(swept, stats), rtol=1e-9
+    )
 
 
 def test_sweeps_are_used_if_the_dual_method_fails(rng: np.random.Generator) -> None:
@@ -69,7 +73,9 @@ def test_sweeps_are_used_if_the_dual_method_fails(rng: np.random.Generator) -> N
     new, residual = dictionary_step(D, stats, tol=1e-8, max_sweeps=100_000)
     assert residual <= 1e-8
     assert dictionary_objective(new, stats) < dictionary_objective(D, stats)
-    assert_allclose(dictionary_objective(new, stats), -(X**2).sum(), rtol=1e-6)  # the fit of X is exact
+    assert_allclose(
+        dictionary_objective(new, stats), -(X**2).sum(), rtol=1e-6
+    )  # the fit of X is exact
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))
@@ -77,16 +83,22 @@ def test_step_never_increases_the_objective(seed: int, m: int, p: int) -> None:
     D, stats = problem(seed, m, p, density=0.1)
     for max_sweeps in (0, 1, 50):
         new, residual = dictionary_step(D, stats, tol=1e-6, max_sweeps=max_sweeps)
-        assert dictionary_objective(new, stats) <= dictionary_objective(D, stats) + 1e-12 * abs(dictionary_objective(D, stats))
+        assert dictionary_objective(new, stats) <= dictionary_objective(D, stats) + 1e-12 * abs(
+            dictionary_objective(D, stats)
+        )
         assert (np.linalg.norm(new, axis=1) <= 1 + 1e-12).all()
         assert_allclose(residual, dictionary_residual(new, stats))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))
-def test_sweep_never_increases_the_objective_and_satisfies_the_constraints(seed: int, m: int, p: int) -> None:
+def test_sweep_never_increases_the_objective_and_satisfies_the_constraints(
+    seed: int, m: int, p: int
+) -> None:
     D, stats = problem(seed, m, p, density=0.3)
     new = dictionary_sweep(D, stats)
-    assert dictionary_objective(new, stats) <= dictionary_objective(D, stats) + 1e-12 * abs(dictionary_objective(D, stats))
+    assert dictionary_objective(new, stats) <= dictionary_objective(D, stats) + 1e-12 * abs(
+        dictionary_objective(D, stats)
+    )
     assert (np.linalg.norm(new, axis=1) <= 1 + 1e-12).all()
 
 
