@@ -168,7 +168,9 @@ def test_verbose_prints_one_line_per_batch(digits: Any, capsys: pytest.CaptureFi
         ({"sparse_output": "yes"}, "sparse_output must be True or False"),
     ],
 )
-def test_invalid_parameters_are_explained(digits: Any, parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_explained(
+    digits: Any, parameters: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         network(**parameters).fit(digits)
 
@@ -240,7 +242,11 @@ def test_callback_of_partial_fit(digits: Any) -> None:
     scnn = network(callback=lambda iteration: seen.append(iteration) or True)  # type: ignore[func-returns-value]
     for start in (0, 200, 400):
         scnn.partial_fit(digits[start : start + 200])
-    assert [(iteration.n_iter, iteration.max_iter) for iteration in seen] == [(1, 1), (2, 2), (3, 3)]
+    assert [(iteration.n_iter, iteration.max_iter) for iteration in seen] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]
     assert all(0 < iteration.seconds < 60 for iteration in seen)
     assert scnn.n_steps_ == 3
 

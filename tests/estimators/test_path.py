@@ -81,7 +81,9 @@ def test_given_alphas_are_used_and_feature_names_are_stored(digits: Any) -> None
         ({"tol": -1}, "tol must be"),
     ],
 )
-def test_invalid_values_of_alpha_are_explained(digits: Any, arguments: dict[str, Any], message: str) -> None:
+def test_invalid_values_of_alpha_are_explained(
+    digits: Any, arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         scnn_path(digits, 4, **arguments)
 
@@ -95,7 +97,9 @@ def test_codes_of_new_data_have_the_target_sparsity(digits: Any) -> None:
     unseen = load_digits().data[600:] / 16
     alpha_ratios = np.geomspace(0.9, 0.1, 12)
     for target in (0.5, 0.8):
-        search = SCNNCV(network(), target_sparsity=target, alpha_ratios=alpha_ratios, cv=3).fit(digits)
+        search = SCNNCV(network(), target_sparsity=target, alpha_ratios=alpha_ratios, cv=3).fit(
+            digits
+        )
         assert abs((search.transform(unseen) == 0).mean() - target) < 0.08
         results = search.cv_results_
         assert results["sparsity"].shape == (12, 3)
@@ -118,9 +122,7 @@ def test_choice_by_the_energy_of_held_out_samples(digits: Any) -> None:
     folds = KFold(2)
     search = SCNNCV(network(), criterion="energy", alpha_ratios=3, cv=folds).fit(digits)
     train, test = next(folds.split(digits))
-    path = scnn_path(
-        digits[train], 16, alphas=search.cv_results_["alpha"], random_state=0
-    )
+    path = scnn_path(digits[train], 16, alphas=search.cv_results_["alpha"], random_state=0)
     expected = [-scnn.score(digits[test]) for scnn in path]
     assert_allclose(search.cv_results_["energy"][:, 0], expected)
     assert search.alpha_ == search.cv_results_["alpha"].min()
@@ -166,7 +168,9 @@ def test_scores_that_are_nan_are_not_chosen(digits: Any, labels: Any) -> None:
     search = SCNNCV(network(), criterion="score", classifier=forest, alpha_ratios=2, cv=2)
     assert search.fit(digits, labels).cv_results_["score"].max() > 0.5
     calls = iter([np.nan, 0.5, 0.5, 0.4, 0.6, 0.5])
-    search.set_params(alpha_ratios=3, scoring=lambda classifier, U, y: next(calls)).fit(digits, labels)
+    search.set_params(alpha_ratios=3, scoring=lambda classifier, U, y: next(calls)).fit(
+        digits, labels
+    )
     assert search.alpha_ == search.cv_results_["alpha"][1]
     with pytest.raises(ValueError, match="is NaN for every alpha"):
         search.set_params(scoring=lambda classifier, U, y: np.nan).fit(digits, labels)
