@@ -1,11 +1,12 @@
-"""One ruler for all: lincode and its peers, interleaved, judged in float64 by what they returned.
+"""Compare lincode with scikit-learn, SPAMS and dictlearn.
 
-    python benchmarks/bench.py                  everything (make bench)
-    python benchmarks/bench.py --quick          a reduced version (make bench-quick)
-    python benchmarks/bench.py --only growth    one section again, the others as they were
+    python benchmarks/bench.py                   all sections (make bench)
+    python benchmarks/bench.py --quick           smaller problems (make bench-quick)
+    python benchmarks/bench.py --only scaling    some sections; the records of the others are kept
 
-Each section leaves its record in ``--out`` as soon as it is done. From the records come the
-table (bench.md), all figures (bench.json) and the picture (bench.png), energy against seconds.
+The libraries are run in turn, and their results are evaluated in float64. Each section writes its
+record to ``--out`` as soon as it is finished. The records are combined into a table (bench.md), a
+file with all numbers (bench.json) and a plot of energy against time (bench.png).
 """
 
 from __future__ import annotations
@@ -21,63 +22,80 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from data import digits
+from data import load_digits
 from joblib import cpu_count
-from ruler import Row, Section
+from measure import Curve, Row, Section
 
 SECTIONS = (
-    "encoding", "exact_codes", "dictionary_learning", "training", "path_of_lambda", "growth"
-)  # fmt: skip
+    "encoding",
+    "exact_codes",
+    "dictionary_learning",
+    "training",
+    "alpha_path",
+    "scaling",
+    "shared_machine",
+)
+PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
 
 
-def machine() -> dict[str, Any]:
-    names = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
+def environment() -> dict[str, str]:
+    """Return a description of the machine, and the versions of Python and the packages."""
     model = ""
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((li.split(":")[1].strip() for li in lines if "model name" in li), "")
+        model = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
     return {
         "machine": f"{model or platform.processor()}, {cpu_count()} cores, {platform.system()}",
         "python": platform.python_version(),
-        **{name: version(name) for name in names},
+        **{name: version(name) for name in PACKAGES},
     }
 
 
-def measure(name: str, X: Any, quick: bool, out: Path) -> None:
-    """One section; its record, with what it ran on."""
-    began = time.perf_counter()
+def run_section(name: str, X: Any, quick: bool, out: Path) -> None:
+    """Run one section, print its rows and write its record."""
+    start = time.perf_counter()
     section: Section = importlib.import_module(f"sections.{name}").run(X, quick)
-    if quick:  # what must be shown is said of the full sizes
-        section = replace(section, rows=[replace(row, met=None) for row in section.rows])
+    if quick:  # the goals are meant for the full sizes
+        section = replace(section, rows=[replace(row, reached=None) for row in section.rows])
     for row in section.rows:
         print(row, flush=True)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     print(f"  [{name}: {seconds:.0f} s]", flush=True)
-    record = {"quick": quick, "seconds": seconds, **machine(), **asdict(section)}
+    record = {"quick": quick, "seconds": seconds, **environment(), **asdict(section)}
     (out / f"{name}.json").write_text(json.dumps(record, indent=1, default=float))
 
 
-def report(source: str, quick: bool, out: Path) -> str:
-    """The table of all records of this kind of run; also bench.md, bench.json and bench.png."""
+def write_report(source: str, quick: bool, out: Path) -> str:
+    """Write bench.md, bench.json and bench.png from all records, and return the table.
+
+    Only the records of quick runs are used if ``quick`` is true, otherwise only those of full runs.
+    """
     records = {}
     for name in SECTIONS:
         path = out / f"{name}.json"
         if path.exists() and (record := json.loads(path.read_text()))["quick"] == quick:
             records[name] = record
     seconds = sum(record["seconds"] for record in records.values())
-    rows = [str(Row(**row)) for record in records.values() for row in record["rows"]]
+    versions = environment()
+    machine = versions.pop("machine")
     table = "\n".join(
-        [f"{source}, {'reduced' if quick else 'full'} run of {seconds:.0f} s.",
-         ", ".join(f"{k} {v}" if k != "machine" else v for k, v in machine().items()) + ".", "",
-         "| work | measured | must show | met |", "| --- | --- | --- | --- |", *rows]
-    )  # fmt: skip
+        [
+            f"{source}, {'quick' if quick else 'full'} run of {seconds:.0f} s.",
+            f"{machine}, {', '.join(f'{k} {v}' for k, v in versions.items())}.",
+            "",
+            "| task | measured | goal | reached |",
+            "| --- | --- | --- | --- |",
+            *(str(Row(**row)) for record in records.values() for row in record["rows"]),
+        ]
+    )
     (out / "bench.md").write_text(table + "\n")
     (out / "bench.json").write_text(json.dumps({"data": source, "sections": records}, indent=1))
-    draw({k: v for record in records.values() for k, v in record["curves"].items()}, out)
+    plot({k: v for record in records.values() for k, v in record["curves"].items()}, out)
     return table
 
 
-def draw(curves: dict[str, dict[str, Any]], out: Path) -> None:
+def plot(curves: dict[str, dict[str, Curve]], out: Path) -> None:
+    """Plot energy against time to bench.png, with one panel for each title."""
     if not curves:
         return
     import matplotlib as mpl
@@ -87,8 +105,8 @@ def draw(curves: dict[str, dict[str, Any]], out: Path) -> None:
 
     figure, axes = plt.subplots(1, len(curves), figsize=(6 * len(curves), 4.2), squeeze=False)
     for ax, (title, lines) in zip(axes[0], curves.items(), strict=True):
-        for name, line in lines.items():
-            seconds, energy = zip(*line, strict=True)
+        for name, curve in lines.items():
+            seconds, energy = zip(*curve, strict=True)
             ax.plot(seconds, energy, marker=".", label=name)
         ax.set(xscale="log", xlabel="seconds", ylabel="energy per digit", title=title)
         ax.grid(alpha=0.3)
@@ -98,20 +116,20 @@ def draw(curves: dict[str, dict[str, Any]], out: Path) -> None:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--quick", action="store_true")
-    arguments.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
-    arguments.add_argument("--out", type=Path, default=Path("bench-output"))
-    given = arguments.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--quick", action="store_true", help="run smaller problems")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--out", type=Path, default=Path("bench-output"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
-    X, source = digits()
-    print(f"{source}; {machine()}", flush=True)
-    for name in given.only:
-        measure(name, X, given.quick, given.out)
-    print("\n" + report(source, given.quick, given.out))
+    X, source = load_digits()
+    print(f"{source}; {environment()}", flush=True)
+    for name in args.only:
+        run_section(name, X, args.quick, args.out)
+    print("\n" + write_report(source, args.quick, args.out))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The demo is run in full by ``make demo``; here, that its parts fit together."""
+"""The functions of the demo work on small problems. ``make demo`` runs all of it."""
 
 import importlib.util
 from pathlib import Path
@@ -21,16 +21,17 @@ def demo() -> Any:
     return module
 
 
-def test_the_table_has_a_row_for_each_contestant(
+def test_table_has_one_row_per_method(
     demo: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "M", 6)
-    monkeypatch.setattr(demo, "SHARES", (0.05,))
+    monkeypatch.setattr(demo, "N_COMPONENTS", 6)
+    monkeypatch.setattr(demo, "TIMING_SECONDS", 0.01)
     monkeypatch.setattr(demo.console, "width", 120)
     scnn, X_train = demo.compare_on_digits()
     printed = capsys.readouterr().out
-    for row in ("SCNN, encoder", "SCNN, exact codes", "PCA", "scikit-learn dictionary"):
-        assert row in printed
+    methods = ("SCNN, encoder", "SCNN, exact", "SCNN, lasso", "PCA", "scikit-learn dictionary")
+    for method in methods:
+        assert method in printed
     assert scnn.components_.shape == (6, 64)
     assert X_train.shape[1] == 64
 
@@ -45,9 +46,9 @@ def test_splits_do_not_overlap(demo: Any) -> None:
     assert train.max() == 1
 
 
-def test_pictures_are_written(demo: Any, tmp_path: Path) -> None:
+def test_figures_are_written(demo: Any, tmp_path: Path) -> None:
     X = demo.photo_patches(200)
     np.testing.assert_allclose(X.mean(axis=1), 0, atol=1e-12)
-    scnn = SCNN(4, 0.01, random_state=0).fit(X)
-    files = demo.draw({"photographs": (scnn, X)}, tmp_path)
+    scnn = SCNN(4, random_state=0).fit(X)
+    files = demo.save_figures({"photographs": (scnn, X)}, tmp_path)
     assert all(file.stat().st_size > 5000 for file in files)

@@ -1,4 +1,4 @@
-"""The other examples: their parts on small data, and what Sparsenet is known for."""
+"""The examples networks.py and natural_patches.py on small data."""
 
 import importlib.util
 from pathlib import Path
@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.stats
 from matplotlib.image import imsave
+from sklearn.decomposition import PCA
 
-from lincode import Sparsenet
+from lincode import ASCNN, SAANN, SCNN, Sparsenet
 
 
-def load(name: str) -> Any:
+def load_example(name: str) -> Any:
     path = Path(__file__).parents[1] / "examples" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -24,32 +25,42 @@ def load(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def natural() -> Any:
-    return load("natural_patches")
+    return load_example("natural_patches")
 
 
 def test_codes_of_natural_patches_are_far_from_gaussian(natural: Any) -> None:
-    X = natural.patches(natural.photographs(None), 2000)
+    X = natural.whitened_patches(natural.load_images(None), 2000)
     assert X.shape == (2000, 64)
     assert X.var() == pytest.approx(0.1)
-    U = Sparsenet(64, max_iter=40, random_state=0).fit_transform(X)
+    U = Sparsenet(64, max_iter=20, code_steps=10, random_state=0).fit_transform(X)
     pixels, codes = (scipy.stats.kurtosis(A, axis=None) for A in (X, U))
     assert codes > 2 * pixels
 
 
-def test_photographs_of_a_folder_are_read(natural: Any, tmp_path: Path) -> None:
+def test_images_of_a_folder_are_read(natural: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="has no"):
-        natural.photographs(tmp_path)
+        natural.load_images(tmp_path)
     imsave(tmp_path / "a.png", np.random.default_rng(0).random((20, 30, 3)))
-    (image,) = natural.photographs(tmp_path)
+    (image,) = natural.load_images(tmp_path)
     assert image.shape == (20, 30)
     assert 0 <= image.min() <= image.max() <= 1
-    assert natural.whitened(image).std() == pytest.approx(1)
+    assert natural.whiten(image).std() == pytest.approx(1)
 
 
-def test_networks_are_chosen_and_drawn(monkeypatch: Any, tmp_path: Path, capsys: Any) -> None:
-    networks = load("networks")
-    monkeypatch.setattr(networks, "M", 9)
-    monkeypatch.setattr(networks, "ALPHAS", dict.fromkeys(networks.ALPHAS, (0.05,)))
+def test_networks_are_compared_in_a_table_and_a_figure(
+    monkeypatch: Any, tmp_path: Path, capsys: Any
+) -> None:
+    networks = load_example("networks")
+    small: dict[str, list[Any]] = {
+        "SCNN": [SCNN(9, 0.05, random_state=0)],
+        "ASCNN": [ASCNN(9, 0.05, max_iter=2, random_state=0)],
+        "SAANN": [SAANN(9, alpha, max_iter=2, random_state=0) for alpha in (0.05, 0.1)],
+        "Sparsenet": [Sparsenet(9, 0.05, max_iter=1, random_state=0)],
+        "PCA": [PCA(9)],
+    }
+    assert set(small) == set(networks.CANDIDATES)
+    monkeypatch.setattr(networks, "CANDIDATES", small)
+    monkeypatch.setattr(networks, "SVM_PENALTIES", (1.0,))
     monkeypatch.setattr("sys.argv", ["networks.py", "--out", str(tmp_path)])
     networks.main()
     printed = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Files of vectors: what is written is read again, and what is wrong is named."""
+"""Files of vectors: written files are read back exactly, and errors say what is wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from lincode.vectors import read_vectors, reading, whole_file, write_vectors
+from lincode.exceptions import InvalidInputError, MissingDependencyError
+from lincode.vectors import atomic_write, read_vectors, reading, tables, write_vectors
 
 X = np.random.default_rng(0).standard_normal((11, 3))
 X[X < 0] = 0
@@ -37,23 +38,23 @@ def dense(A: Any) -> Any:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("ending", reading.FORMATS)
-def test_what_is_written_is_read_to_the_bit(
-    ending: str, dtype: Any, sparse: bool, tmp_path: Path
+@pytest.mark.parametrize("suffix", reading.FORMATS)
+def test_written_files_are_read_back_exactly(
+    suffix: str, dtype: Any, sparse: bool, tmp_path: Path
 ) -> None:
     rows = X.astype(dtype)
-    path = tmp_path / f"X.{ending}"
+    path = tmp_path / f"X.{suffix}"
     write_vectors(
         path, blocks(scipy.sparse.csr_matrix(rows) if sparse else rows), 11, sparse=sparse
     )
     again = read_vectors(path).X
-    assert scipy.sparse.issparse(again) == (sparse and ending == "npz")
+    assert scipy.sparse.issparse(again) == (sparse and suffix == "npz")
     assert_array_equal(dense(again).astype(dtype), rows)
-    assert again.dtype == (np.float64 if ending == "csv" else dtype)
+    assert again.dtype == (np.float64 if suffix == "csv" else dtype)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_others_read_what_is_written(tmp_path: Path) -> None:
+def test_numpy_scipy_and_csv_read_written_files(tmp_path: Path) -> None:
     path = tmp_path / "X.npz"
     write_vectors(path, blocks(X), 11, sparse=True)
     matrix = scipy.sparse.load_npz(path)
@@ -71,7 +72,7 @@ def test_others_read_what_is_written(tmp_path: Path) -> None:
     assert_array_equal([[float(cell) for cell in row] for row in rows], X)
 
 
-def test_we_read_what_others_write(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
     for convert in (scipy.sparse.csc_matrix, scipy.sparse.coo_array, scipy.sparse.csr_array):
         scipy.sparse.save_npz(tmp_path / "S.npz", convert(X))
         again = read_vectors(tmp_path / "S.npz").X
@@ -83,11 +84,11 @@ def test_we_read_what_others_write(tmp_path: Path) -> None:
     assert_array_equal(read_vectors(tmp_path / "F.npy").X, X)
     pd.DataFrame(X, columns=list("abc"), index=np.arange(11) * 7).to_parquet(tmp_path / "X.parquet")
     table = read_vectors(tmp_path / "X.parquet")
-    assert table.names == ["a", "b", "c"]  # the index is no feature
+    assert table.names == ["a", "b", "c"]  # The index is not a feature.
     assert_array_equal(table.X, X)
 
 
-def test_npy_is_mapped_and_not_read(tmp_path: Path) -> None:
+def test_npy_files_are_memory_mapped(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", X)
     again = read_vectors(tmp_path / "X.npy").X
     assert isinstance(again, np.memmap)
@@ -107,68 +108,96 @@ def test_csv_with_and_without_a_header(header: str, end: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("5,2\n3,x\n", "line 2, column 2 must be a number, got 'x'"),
-        ("a,b\n1,2\n3,\n", "line 3, column 2 is empty"),
-        ("5,2\nnan,3\n", "line 2, column 1 must be a finite number, got 'nan'"),
-        ("5,2\n3,1e999\n", "line 2, column 2 must be a finite number, got '1e999'"),
-        ("1,x\n3,4\n", "line 1, column 2 must be a number, got 'x'. A header may hold names only"),
-        ("5,2\n3\n", "line 2 has 1 cells, and the first line 2"),
-        ("a,b\n3\n", "line 2 has 1 cells, and the first line 2"),
-        ("5,2\n1_0,3\n", "X.csv: "),
-        ("a,b\n", "a header and no rows"),
+        ("5,2\n3,x\n", "row 2, column 2 must be a number, got 'x'"),
+        ("a,b\n1,2\n3,\n", r"row 2 \(without the header\), column 2 is empty"),
+        ('\n"a\nx",b\n\n1,2\n3,x\n', r"row 2 \(without the header\), column 2 must be a number"),
+        ("5,2\nnan,3\n", "row 2, column 1 must be a finite number, got nan"),
+        ("5,2\n3,1e999\n", "row 2, column 2 must be a finite number, got inf"),
+        ("1,x\n3,4\n", "row 1, column 2 must be a number, got 'x'. A header must not contain num"),
+        ("5,2\n3\n", "row 2 must have 2 cells as the first row, got 1"),
+        ("a,b\n3\n", r"row 1 \(without the header\) must have 2 cells as the first row, got 1"),
+        ('5,2\n"3,4\n', "row 2 must have 2 cells"),
+        ("5,2\n1_0,3\n", "row 2, column 1 must be a number, got '1_0'"),
+        ("a,b\n", "column names but no rows"),
+        ("a,b", "must be a csv file of numbers"),
         ("\n\n", "is empty"),
         ("1;2\n3;4\n", "commas between its cells"),
     ],
 )
-def test_bad_cells_are_named(text: str, message: str, tmp_path: Path) -> None:
+def test_bad_csv_cells_are_reported(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "X.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInputError, match=f"X.csv.*{message}"):
+        read_vectors(tmp_path / "X.csv").check_finite()
+
+
+def test_csv_files_of_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 200)
+    rows = [f"{k},{k + 0.5},{-k}" for k in range(100)]
+    (tmp_path / "X.csv").write_text("\n".join(["a,b,c", *rows]))
+    assert_array_equal(read_vectors(tmp_path / "X.csv").X, [[k, k + 0.5, -k] for k in range(100)])
+    (tmp_path / "X.csv").write_text("\n".join(["a,b,c", *rows, "1,2,x"]))
+    with pytest.raises(InvalidInputError, match=r"row 101 .*, column 3 must be a number, got 'x'"):
         read_vectors(tmp_path / "X.csv")
 
 
-def test_text_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "X.csv").write_bytes(b"5,2\n\xff\xfe\x00,3\n")
-    with pytest.raises(ValueError, match="not text in UTF-8"):
+def test_csv_rows_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 100)
+    cells = ["0.12345678901234567"] * 1000
+    (tmp_path / "X.csv").write_text(",".join(cells) + "\n" + ",".join(cells) + "\n")
+    assert_array_equal(read_vectors(tmp_path / "X.csv").X, np.full((2, 1000), 0.12345678901234567))
+
+
+def test_checking_column_names_takes_linear_time() -> None:
+    """A quadratic comparison of a million names would not end."""
+    tables.check_column_names("X.csv", [str(j) for j in range(1_000_000)])
+
+
+@pytest.mark.parametrize("text", [b"5,2\n\xff\xfe\x00,3\n", b"a\xff,b\n5,2\n"])
+def test_csv_files_that_are_not_text(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "X.csv").write_bytes(text)
+    with pytest.raises(InvalidInputError, match="not text in UTF-8"):
         read_vectors(tmp_path / "X.csv")
 
 
-@pytest.mark.parametrize("ending", reading.FORMATS)
-def test_files_that_are_empty_missing_or_folders(ending: str, tmp_path: Path) -> None:
-    path = tmp_path / f"X.{ending}"
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+@pytest.mark.parametrize("suffix", reading.FORMATS)
+def test_empty_files_missing_files_and_folders(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"X.{suffix}"
+    with pytest.raises(FileNotFoundError, match="No such file"):
         read_vectors(path)
     path.touch()
-    with pytest.raises(ValueError, match="is empty"):
+    with pytest.raises(InvalidInputError, match="is empty"):
         read_vectors(path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(IsADirectoryError, match="must be a file of vectors"):
+    with pytest.raises(IsADirectoryError, match="expected a file of vectors, got a folder"):
         read_vectors(path)
-    with pytest.raises(IsADirectoryError, match="name a file to write"):
+    with pytest.raises(IsADirectoryError, match="must be a file, not a folder"):
         write_vectors(path, [X], 11)
 
 
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.ones(3), r"one vector a row, got an array of shape \(3,\)"),
-        (np.ones((3, 2, 2)), r"Flatten what belongs to one vector"),
+        (np.ones(3), r"one vector per row, got an array of shape \(3,\)"),
+        (np.ones((3, 2, 2)), r"Flatten each vector"),
         (np.ones((0, 3)), "at least one row"),
-        (np.array([["a", "b"]]), "must hold real numbers"),
-        (np.ones((2, 2), dtype=complex), "must hold real numbers, got complex"),
-        (np.ones((2, 2), dtype=[("a", float)]), "must hold real numbers"),
+        (np.array([["a", "b"]]), "must contain real numbers"),
+        (np.ones((2, 2), dtype=complex), "must contain real numbers, got complex"),
+        (np.ones((2, 2), dtype=[("a", float)]), "must contain real numbers"),
     ],
 )
-@pytest.mark.parametrize("ending", ["npy", "npz"])
-def test_arrays_that_are_no_vectors(array: Any, message: str, ending: str, tmp_path: Path) -> None:
-    path = tmp_path / f"X.{ending}"
-    (np.save if ending == "npy" else np.savez)(path, array)
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_arrays_that_are_not_tables_of_numbers(
+    array: Any, message: str, suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"X.{suffix}"
+    (np.save if suffix == "npy" else np.savez)(path, array)
+    with pytest.raises(InvalidInputError, match=message):
         read_vectors(path)
 
 
 class Trap:
-    """Writes a file when it is unpickled."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -177,45 +206,49 @@ class Trap:
         return (Path.touch, (self.path,))
 
 
-def test_no_file_runs_code(tmp_path: Path) -> None:
-    trap, sprung = np.array([[Trap(tmp_path / "sprung")]], dtype=object), tmp_path / "sprung"
+def test_reading_never_runs_code(tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    trap = np.array([[Trap(written)]], dtype=object)
     np.save(tmp_path / "a.npy", trap, allow_pickle=True)
     np.savez(tmp_path / "b.npz", X=trap)
     np.savez(tmp_path / "c.npz", format=np.array(b"csr"), shape=np.array([1, 1]), data=trap)
     for name in ("d.npy", "e.npz", "f.csv", "g.parquet"):
-        (tmp_path / name).write_bytes(pickle.dumps(Trap(sprung)))
+        (tmp_path / name).write_bytes(pickle.dumps(Trap(written)))
     for path in sorted(tmp_path.glob("*.*")):
-        with pytest.raises(ValueError, match=path.name):
+        with pytest.raises(InvalidInputError, match=path.name):
             read_vectors(path)
-    assert not sprung.exists()
+    assert not written.exists()
 
 
-def test_sparse_indices_that_point_outside_are_refused(tmp_path: Path) -> None:
+def test_sparse_indices_out_of_range_are_refused(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "S.npz",
-        format=np.array(b"csr"), shape=np.array([1, 3]), data=np.ones(1),
-        indices=np.array([1_000_000]), indptr=np.array([0, 1]),
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="damaged"):
+        format=np.array(b"csr"),
+        shape=np.array([1, 3]),
+        data=np.ones(1),
+        indices=np.array([1_000_000]),
+        indptr=np.array([0, 1]),
+    )
+    with pytest.raises(InvalidInputError, match="damaged"):
         read_vectors(tmp_path / "S.npz")
 
 
-def test_keys(tmp_path: Path) -> None:
+def test_key_selects_an_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "two.npz", A=X, B=X)
     for key in (None, "C"):
-        with pytest.raises(ValueError, match="holds A, B; say which"):
+        with pytest.raises(InvalidInputError, match="contains A, B; choose an array"):
             read_vectors(tmp_path / "two.npz", key=key)
     np.save(tmp_path / "X.npy", X)
-    with pytest.raises(ValueError, match="key is for npz files"):
+    with pytest.raises(InvalidInputError, match="key selects one of the arrays in an npz file"):
         read_vectors(tmp_path / "X.npy", key="A")
     np.savez(tmp_path / "none.npz")
-    with pytest.raises(ValueError, match="holds no array"):
+    with pytest.raises(InvalidInputError, match="contains no array"):
         read_vectors(tmp_path / "none.npz")
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    folder = tmp_path_factory.mktemp("good")
+def valid_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("valid")
     for name, sparse in (("a.npy", False), ("b.npz", False), ("c.npz", True), ("d.parquet", False)):
         write_vectors(folder / name, [X], 11, sparse=sparse)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -223,11 +256,11 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(0, 255))
 @pytest.mark.parametrize("name", ["a.npy", "b.npz", "c.npz", "d.parquet"])
-def test_damaged_files_are_refused_or_hold_numbers(
-    name: str, place: float, mask: int, good: dict[str, bytes], tmp_path_factory: Any
+def test_damaged_files_are_refused_or_contain_numbers(
+    name: str, place: float, mask: int, valid_files: dict[str, bytes], tmp_path_factory: Any
 ) -> None:
-    """Cut short (mask 0) or with a byte changed: a ValueError at most. npy has no checksum."""
-    data = bytearray(good[name])
+    """A file is truncated if mask is 0, else one byte is changed. npy files have no checksum."""
+    data = bytearray(valid_files[name])
     at = int(place * len(data))
     if mask:
         data[at] ^= mask
@@ -236,61 +269,74 @@ def test_damaged_files_are_refused_or_hold_numbers(
     path = tmp_path_factory.getbasetemp() / name
     path.write_bytes(data)
     try:
-        found = read_vectors(path).X
-    except ValueError as error:
-        found = error
+        result = read_vectors(path).X
+    except InvalidInputError as error:
+        result = error
     if mask == 0:
-        assert isinstance(found, ValueError)
-    elif not isinstance(found, ValueError):
-        assert len(found.shape) == 2
+        assert isinstance(result, InvalidInputError)
+    elif not isinstance(result, InvalidInputError):
+        assert len(result.shape) == 2
 
 
-def test_nan_is_named_by_row_and_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "BLOCK_ENTRIES", 12)  # four rows
+def test_nan_is_reported_with_row_and_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "BLOCK_ENTRIES", 12)  # Four rows.
     bad = X.copy()
     bad[6, 1] = np.nan
     bad[9, 0] = np.inf
     np.save(tmp_path / "X.npy", bad)
     scipy.sparse.save_npz(tmp_path / "X.npz", scipy.sparse.csr_matrix(bad))
     for name in ("X.npy", "X.npz"):
-        with pytest.raises(ValueError, match=f"{name}: row 7, column 2 is nan"):
+        with pytest.raises(InvalidInputError, match=f"{name}: row 7, column 2 must be .* got nan"):
             read_vectors(tmp_path / name).check_finite()
 
 
-def test_parquet_that_is_no_table_of_numbers(tmp_path: Path) -> None:
+def test_parquet_files_that_are_not_tables_of_numbers(tmp_path: Path) -> None:
     path = tmp_path / "X.parquet"
     pq.write_table(pa.table({"a": [1.0], "text": ["b"]}), path)
-    with pytest.raises(ValueError, match="column 'text' holds string"):
+    with pytest.raises(InvalidInputError, match="column 'text' must contain numbers, got string"):
         read_vectors(path)
     pq.write_table(pa.table({"a": [[1.0, 2.0]]}), path)
-    with pytest.raises(ValueError, match="make one column of numbers for each feature"):
+    with pytest.raises(InvalidInputError, match="write one column of numbers per feature"):
         read_vectors(path)
     pq.write_table(pa.table({"a": [1.0, None]}), path)
-    with pytest.raises(ValueError, match="column 'a' has 1 missing values"):
+    with pytest.raises(InvalidInputError, match="column 'a' has missing values"):
         read_vectors(path)
 
 
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "X.parquet")
+def test_parquet_files_of_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PARQUET_BLOCK_ENTRIES", 8)
+    pq.write_table(pa.table({"a": [1, 2, 3] * 5, "b": [0.5] * 15}), tmp_path / "X.parquet")
+    assert_array_equal(read_vectors(tmp_path / "X.parquet").X, [[1, 0.5], [2, 0.5], [3, 0.5]] * 5)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_csv_and_parquet_need_pyarrow(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_vectors(tmp_path / f"X.{suffix}", [X], 11)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match="parquet files need pyarrow: pip install pyarrow"):
-        read_vectors(tmp_path / "X.parquet")
+    with pytest.raises(MissingDependencyError, match=r'pip install "lincode\[files\]"'):
+        read_vectors(tmp_path / f"X.{suffix}")
 
 
-def test_endings(tmp_path: Path) -> None:
+def test_suffix_determines_the_format(tmp_path: Path) -> None:
     for name in ("X", "X.txt", "X.npy.gz"):
-        with pytest.raises(ValueError, match=r"must end in \.npy, \.npz, \.csv, \.parquet, got"):
+        with pytest.raises(
+            InvalidInputError, match=r"must end in \.npy, \.npz, \.csv or \.parquet, got"
+        ):
             read_vectors(tmp_path / name)
-        with pytest.raises(ValueError, match="must end in"):
+        with pytest.raises(InvalidInputError, match="must end in"):
             write_vectors(tmp_path / name, [X], 11)
     np.save(tmp_path / "X.npy", X)
     (tmp_path / "X.npy").rename(tmp_path / "X.NPY")
     assert_array_equal(read_vectors(tmp_path / "X.NPY").X, X)
 
 
-@pytest.mark.parametrize("ending", reading.FORMATS)
-def test_a_write_that_fails_leaves_the_old_file(ending: str, tmp_path: Path) -> None:
-    path = tmp_path / f"X.{ending}"
+@pytest.mark.parametrize("suffix", reading.FORMATS)
+def test_a_failed_write_leaves_the_old_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"X.{suffix}"
     path.write_text("old")
 
     def interrupted() -> Any:
@@ -299,23 +345,23 @@ def test_a_write_that_fails_leaves_the_old_file(ending: str, tmp_path: Path) -> 
 
     with pytest.raises(KeyboardInterrupt):
         write_vectors(path, interrupted(), 11, sparse=True)
-    with pytest.raises(ValueError, match="must have n_rows = 11 rows together, got 4"):
+    with pytest.raises(InvalidInputError, match="must have n_rows = 11 rows in total, got 4"):
         write_vectors(path, [X[:4]], 11)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_permissions_and_links_stay(tmp_path: Path) -> None:
+def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.touch()
     real.chmod(0o640)
     link.symlink_to(real)
-    with whole_file(link) as file:
+    with atomic_write(link) as file:
         file.write(b"new")
     assert link.is_symlink()
     assert real.read_bytes() == b"new"
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    with whole_file(tmp_path / "other") as file:
+    with atomic_write(tmp_path / "other") as file:
         file.write(b"new")
     mask = os.umask(0)
     os.umask(mask)
@@ -324,28 +370,29 @@ def test_permissions_and_links_stay(tmp_path: Path) -> None:
 
 def test_pipes_are_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="is a device or a pipe"), whole_file(tmp_path / "pipe"):
+    with pytest.raises(OSError, match="not a device or a pipe"), atomic_write(tmp_path / "pipe"):
         pass
 
 
-def test_the_archive_is_sound(tmp_path: Path) -> None:
+def test_npz_files_are_valid_zip_archives(tmp_path: Path) -> None:
     write_vectors(tmp_path / "X.npz", blocks(X), 11, sparse=True)
     with zipfile.ZipFile(tmp_path / "X.npz") as archive:
         assert archive.testzip() is None
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_columns_that_are_numbered_are_names_not_a_sample(first: int, tmp_path: Path) -> None:
+def test_a_first_row_that_counts_columns_is_a_header(first: int, tmp_path: Path) -> None:
     path = tmp_path / "X.csv"
     names = [str(k + first) for k in range(3)]
     path.write_text(",".join(names) + "\n1.5,2.5,3.5\n4,5,6\n")
-    with pytest.warns(UserWarning, match="numbers of its columns and not for a vector"):
+    with pytest.warns(UserWarning, match="as the names of the columns and not as") as caught:
         vectors = read_vectors(path)
+    assert caught[0].filename == __file__
     assert vectors.names == names
     assert vectors.X.shape == (2, 3)
 
 
-def test_numbers_that_count_nothing_are_a_sample(tmp_path: Path) -> None:
+def test_a_first_row_of_other_numbers_is_a_vector(tmp_path: Path) -> None:
     path = tmp_path / "X.csv"
     path.write_text("0,2,1\n0,1,3\n")
     assert read_vectors(path).X.shape == (2, 3)
@@ -353,12 +400,12 @@ def test_numbers_that_count_nothing_are_a_sample(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("header", "message"),
-    [(",a,b", "column 1 has no name; if it counts the rows"), ("a,b,a", "two columns named 'a'")],
+    [(",a,b", "column 1 has no name. If it contains row"), ("a,b,a", "two columns named 'a'")],
 )
-def test_names_that_name_nothing_or_two_things_are_refused(
+def test_missing_and_repeated_column_names_are_refused(
     header: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "X.csv"
     path.write_text(f"{header}\n1,2,3\n")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         read_vectors(path)

@@ -1,1 +1,1 @@
-"""One file a contestant; each turns the ruler's questions into its own calls."""
+"""One module for each library: the calls that the sections measure."""

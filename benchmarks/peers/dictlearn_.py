@@ -1,4 +1,4 @@
-"""dictlearn: L1DictionaryLearning (FISTA and APrU), the one of its learners with this penalty."""
+"""dictlearn: L1DictionaryLearning, its only learner with an ℓ1 penalty."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from dictlearn import L1DictionaryLearning
 
 
 def dictionaries(
-    X: Any, m: int, weight: float, iterations: list[int]
+    X: Any, m: int, penalty: float, iterations: list[int]
 ) -> Iterator[tuple[float, Any]]:
-    """(seconds, dictionary) after each number of iterations; its penalty has no ½ before ‖·‖²."""
+    """Yield (seconds, dictionary) for each number of iterations, each from the same start.
+
+    The squared error of dictlearn has no factor ½, so its penalty is twice as large.
+    """
     rng = np.random.default_rng(0)
     atoms = X[rng.choice(len(X), m, replace=False)].astype(np.float64)
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     for n in iterations:
         start = time.perf_counter()
-        learner = L1DictionaryLearning(m, alpha=2 * weight, max_iter=n, dict_init=atoms)
+        learner = L1DictionaryLearning(m, alpha=2 * penalty, max_iter=n, dict_init=atoms)
         learner.fit(X.astype(np.float64))
         yield time.perf_counter() - start, learner.components_

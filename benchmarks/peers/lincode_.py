@@ -1,4 +1,4 @@
-"""lincode, through its public door."""
+"""lincode, by its public API."""
 
 from __future__ import annotations
 
@@ -15,51 +15,63 @@ from lincode import SCNN, Iteration, MiniBatchSCNN
 warnings.filterwarnings("ignore", message=".*SCNN")
 
 
-def network(X: Any, m: int, lam: float, iterations: int = 10) -> SCNN:
-    """A network to code with."""
-    return SCNN(m, lam, max_iter=iterations, random_state=0).fit(X)
+def network(X: Any, m: int, alpha: float, iterations: int = 10) -> SCNN:
+    """Return a network that was trained for a few iterations."""
+    return SCNN(m, alpha, max_iter=iterations, random_state=0).fit(X)
 
 
 def encode(scnn: SCNN, X: Any) -> Any:
+    """Return the codes of the encoder, of shape (n_samples, m)."""
     return scnn.transform(X)
 
 
-def exact(scnn: SCNN, X: Any, n_jobs: int | None = None) -> Any:
-    """Codes to 4e-5 of each row's gradient at zero: about 1e-3 of τ on the digits."""
-    scnn.set_params(transform_method="exact", transform_tol=4e-5, n_jobs=n_jobs)
+def exact_codes(scnn: SCNN, X: Any, n_jobs: int | None = None) -> Any:
+    """Return the exact codes, of shape (n_samples, m), to a tolerance of 4e-5.
+
+    The tolerance is relative to the gradient of each row at zero. On the digits it corresponds to
+    about 1e-3 of the ℓ1 penalty.
+    """
+    scnn.set_params(transform_algorithm="exact", transform_tol=4e-5, n_jobs=n_jobs)
     return scnn.transform(X)
 
 
-def late(limit: float, now: Iteration) -> bool:
-    return now.seconds >= limit
+def time_is_over(limit: float, iteration: Iteration) -> bool:
+    """Return whether training has taken ``limit`` seconds."""
+    return iteration.seconds >= limit
 
 
 def dictionaries(
-    X: Any, m: int, lam: float, eta: float, seconds: list[float]
+    X: Any, m: int, alpha: float, encoder_weight: float, limits: list[float]
 ) -> Iterator[tuple[float, Any]]:
-    """(seconds, dictionary) of training stopped at about each time, each from the start."""
-    for limit in seconds:
+    """Yield (seconds, dictionary) for each time limit, each trained from the start."""
+    for limit in limits:
         start = time.perf_counter()
         scnn = SCNN(
-            m, lam, encoder_weight=eta, random_state=0, tol=0.0,
-            callback=partial(late, limit),
-        ).fit(X)  # fmt: skip
+            m,
+            alpha,
+            encoder_weight=encoder_weight,
+            random_state=0,
+            tol=0.0,
+            callback=partial(time_is_over, limit),
+        ).fit(X)
         yield time.perf_counter() - start, scnn.components_
 
 
 def batch_dictionaries(
-    X: Any, m: int, lam: float, eta: float, seconds: float, batch: int
+    X: Any, m: int, alpha: float, encoder_weight: float, limit: float, batch_size: int
 ) -> Iterator[tuple[float, Any]]:
-    """(seconds, dictionary) after each batch of a stream."""
+    """Yield (seconds, dictionary) after each batch, until the time limit is reached."""
     rng = np.random.default_rng(0)
-    scnn = MiniBatchSCNN(m, lam, encoder_weight=eta, batch_size=batch, random_state=0)
-    spent = 0.0
-    while spent < seconds:
+    scnn = MiniBatchSCNN(
+        m, alpha, encoder_weight=encoder_weight, batch_size=batch_size, random_state=0
+    )
+    seconds = 0.0
+    while seconds < limit:
         order = rng.permutation(len(X))
-        for first in range(0, len(X), batch):
+        for first in range(0, len(X), batch_size):
             start = time.perf_counter()
-            scnn.partial_fit(X[order[first : first + batch]])
-            spent += time.perf_counter() - start
-            yield spent, scnn.components_
-            if spent >= seconds:
+            scnn.partial_fit(X[order[first : first + batch_size]])
+            seconds += time.perf_counter() - start
+            yield seconds, scnn.components_
+            if seconds >= limit:
                 return

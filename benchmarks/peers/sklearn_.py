@@ -1,4 +1,4 @@
-"""scikit-learn: SparseCoder, sparse_encode, MiniBatchDictionaryLearning."""
+"""scikit-learn: SparseCoder, sparse_encode and MiniBatchDictionaryLearning."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning, SparseCoder, sparse_encode
 
+BATCH_SIZE = 512
 
-def threshold(D: Any, X: Any, weight: float) -> Any:
-    coder = SparseCoder(D, transform_algorithm="threshold", transform_alpha=weight)
+
+def threshold(D: Any, X: Any, penalty: float) -> Any:
+    """Return the soft-thresholded products with the atoms."""
+    coder = SparseCoder(D, transform_algorithm="threshold", transform_alpha=penalty)
     return coder.transform(X)
 
 
-def lars(D: Any, X: Any, weight: float) -> Any:
-    return sparse_encode(X, D, algorithm="lasso_lars", alpha=weight, n_jobs=2)
+def lars(D: Any, X: Any, penalty: float) -> Any:
+    """Return the codes of the lasso, computed by LARS."""
+    return sparse_encode(X, D, algorithm="lasso_lars", alpha=penalty, n_jobs=2)
 
 
-def coordinate_descent(design: Any, targets: Any, weight: float) -> Any:
-    return sparse_encode(
-        targets, design, algorithm="lasso_cd", alpha=weight, max_iter=10_000, n_jobs=2
-    )
+def coordinate_descent(D: Any, X: Any, penalty: float) -> Any:
+    """Return the codes of the lasso, computed by coordinate descent."""
+    return sparse_encode(X, D, algorithm="lasso_cd", alpha=penalty, max_iter=10_000, n_jobs=2)
 
 
-def dictionaries(X: Any, m: int, weight: float, seconds: float) -> Iterator[tuple[float, Any]]:
-    """(seconds, dictionary) of MiniBatchDictionaryLearning, its fastest coder, batch by batch."""
+def dictionaries(X: Any, m: int, penalty: float, limit: float) -> Iterator[tuple[float, Any]]:
+    """Yield (seconds, dictionary) after each batch, until the time limit is reached.
+
+    The codes are computed by coordinate descent, the faster of the two algorithms here.
+    """
     rng = np.random.default_rng(0)
-    start_atoms = X[rng.choice(len(X), m, replace=False)]
-    start_atoms = start_atoms / np.linalg.norm(start_atoms, axis=1, keepdims=True)
+    atoms = X[rng.choice(len(X), m, replace=False)]
     learner = MiniBatchDictionaryLearning(
-        m, alpha=weight, batch_size=512, fit_algorithm="cd", dict_init=start_atoms,
-        n_jobs=2, random_state=0,
-    )  # fmt: skip
-    spent = 0.0
-    while spent < seconds:
+        m,
+        alpha=penalty,
+        batch_size=BATCH_SIZE,
+        fit_algorithm="cd",
+        dict_init=atoms / np.linalg.norm(atoms, axis=1, keepdims=True),
+        n_jobs=2,
+        random_state=0,
+    )
+    seconds = 0.0
+    while seconds < limit:
         order = rng.permutation(len(X))
-        for first in range(0, len(X), 512):
+        for first in range(0, len(X), BATCH_SIZE):
             start = time.perf_counter()
-            learner.partial_fit(X[order[first : first + 512]])
-            spent += time.perf_counter() - start
-            yield spent, learner.components_.copy()  # the next batch writes over it
-            if spent >= seconds:
+            learner.partial_fit(X[order[first : first + BATCH_SIZE]])
+            seconds += time.perf_counter() - start
+            yield seconds, learner.components_.copy()  # the next batch overwrites it
+            if seconds >= limit:
                 return

@@ -1,4 +1,4 @@
-"""SPAMS (spams-bin): lasso by homotopy, and trainDL; columns are samples."""
+"""SPAMS (spams-bin): lasso by homotopy, and trainDL. SPAMS stores samples in columns."""
 
 from __future__ import annotations
 
@@ -10,25 +10,35 @@ import numpy as np
 import spams
 
 
-def lasso(design: Any, targets: Any, weight: float, *, cholesky: bool = False) -> Any:
-    """Rows of ``design`` are atoms, rows of ``targets`` samples."""
+def lasso(D: Any, X: Any, penalty: float, *, cholesky: bool = False) -> Any:
+    """Return the codes of the lasso as a CSR matrix; atoms and samples are rows."""
     codes = spams.lasso(
-        np.asfortranarray(targets.T), D=np.asfortranarray(design.T),
-        lambda1=weight, mode=2, numThreads=2, cholesky=cholesky,
-    )  # fmt: skip
+        np.asfortranarray(X.T),
+        D=np.asfortranarray(D.T),
+        lambda1=penalty,
+        mode=2,
+        numThreads=2,
+        cholesky=cholesky,
+    )
     return codes.T
 
 
-def dictionaries(X: Any, m: int, weight: float, seconds: list[int]) -> Iterator[tuple[float, Any]]:
-    """(seconds, dictionary) of trainDL given each number of seconds."""
+def dictionaries(X: Any, m: int, penalty: float, limits: list[int]) -> Iterator[tuple[float, Any]]:
+    """Yield (seconds, dictionary) for each time limit, each trained from the start."""
     rng = np.random.default_rng(0)
     atoms = X[rng.choice(len(X), m, replace=False)]
     atoms = np.asfortranarray((atoms / np.linalg.norm(atoms, axis=1, keepdims=True)).T)
     columns = np.asfortranarray(X.T)
-    for limit in seconds:
+    for limit in limits:
         start = time.perf_counter()
         D = spams.trainDL(
-            columns, D=atoms, lambda1=weight, mode=2, iter=-limit, numThreads=2,
-            batchsize=512, verbose=False,
-        )  # fmt: skip
+            columns,
+            D=atoms,
+            lambda1=penalty,
+            mode=2,
+            iter=-limit,
+            numThreads=2,
+            batchsize=512,
+            verbose=False,
+        )
         yield time.perf_counter() - start, D.T

@@ -1,1 +1,1 @@
-"""One file a section of the table; each has run(X, quick)."""
+"""One module for each section of the table; each has a function run(X, quick)."""

@@ -1,11 +1,13 @@
-"""What transform costs beside its product and beside the peers' coders."""
+"""The cost of transform, compared with its matrix product and with other coders."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from measure import ALPHA, N_COMPONENTS, Row, Section, as_lasso, median_seconds
 from peers import lincode_, sklearn_, spams_
-from ruler import LAM, M, Row, Section, medians, stacked
 
 from lincode import SCNN
 
@@ -13,58 +15,80 @@ from lincode import SCNN
 def run(X: Any, quick: bool) -> Section:
     X = X[:20_000] if quick else X
     rows = []
-    for m in (M,) if quick else (M, 1600):
-        scnn = lincode_.network(X[:5000], m, LAM, iterations=2 if quick or m != M else 10)
-        rows += beside_the_product(scnn, X, quick)
-        if m == M:
-            rows += beside_solvers(scnn, X, quick)
+    for m in (N_COMPONENTS,) if quick else (N_COMPONENTS, 1600):
+        iterations = 10 if m == N_COMPONENTS and not quick else 2
+        scnn = lincode_.network(X[:5000], m, ALPHA, iterations)
+        rows += compare_with_products(scnn, X, quick)
+        if m == N_COMPONENTS:
+            rows += compare_with_solvers(scnn, X, quick)
     return Section(rows)
 
 
-def beside_the_product(scnn: SCNN, X: Any, quick: bool) -> list[Row]:
-    C, D = scnn.encoder_, scnn.components_
-    seconds = medians(
+def compare_with_products(scnn: SCNN, X: Any, quick: bool) -> list[Row]:
+    """Compare transform with the product X Cᵀ and with scikit-learn's thresholding."""
+    D, C = scnn.components_, scnn.encoder_
+    m, p = D.shape
+    seconds = median_seconds(
         {
             "product": lambda: X @ C.T,
             "transform": lambda: lincode_.encode(scnn, X),
-            "threshold": lambda: sklearn_.threshold(D, X, LAM * 784 / len(D)),
+            "threshold": lambda: sklearn_.threshold(D, X, ALPHA * p / m),
         },
-        3 if quick else 7,
+        repeats=3 if quick else 7,
     )
-    bare, ours, peer = (seconds[k] for k in ("product", "transform", "threshold"))
-    work = f"`transform`, {len(X):,}×784, m={len(D)}"
+    product, transform, other = (seconds[k] for k in ("product", "transform", "threshold"))
+    task = f"`transform`, {len(X):,}×{p}, m={m}"
     return [
-        Row(work, f"{ours / bare:.2f} × the bare product ({ours:.2f} s)", "≤ 1.25 ×",
-            ours <= 1.25 * bare, seconds),
-        Row(f"{work}, against scikit-learn `threshold`", f"{peer / ours:.1f} × faster",
-            "≥ 1.5 ×", peer >= 1.5 * ours, seconds),
-    ]  # fmt: skip
+        Row(
+            task,
+            f"{transform / product:.2f} × the time of the matrix product ({transform:.2f} s)",
+            "≤ 1.25 ×",
+            transform <= 1.25 * product,
+            seconds,
+        ),
+        Row(
+            f"{task}, compared with scikit-learn `threshold`",
+            f"{other / transform:.1f} × faster",
+            "≥ 1.5 ×",
+            other >= 1.5 * transform,
+            seconds,
+        ),
+    ]
 
 
-def beside_solvers(scnn: SCNN, X: Any, quick: bool) -> list[Row]:
-    """Per digit: codes of the plain lasso of D, and of the energy SCNN's own codes minimise."""
-    D, weight = scnn.components_, LAM * 784 / M
-    few, some = (X[:100], X[:1000]) if quick else (X[:300], X[:5000])
-    design, targets, tau = stacked(scnn, some)
-    design32, targets32 = design.astype("f4"), targets.astype("f4")
-    contestants = {
-        "transform": (len(X), lambda: lincode_.encode(scnn, X)),
-        "scikit-learn `lasso_lars`": (len(few), lambda: sklearn_.lars(D, few, weight)),
-        "SPAMS `lasso`": (len(some), lambda: spams_.lasso(D, some, weight)),
-        "scikit-learn `lasso_lars` of the same energy": (
-            len(few), lambda: sklearn_.lars(design, targets[: len(few)], tau)
-        ),
-        "SPAMS `lasso` of the same energy": (
-            len(some), lambda: spams_.lasso(design32, targets32, tau)
-        ),
-    }  # fmt: skip
-    seconds = medians({name: f for name, (_, f) in contestants.items()}, 1 if quick else 3)
-    each = {name: seconds[name] / n for name, (n, _) in contestants.items()}
+def compare_with_solvers(scnn: SCNN, X: Any, quick: bool) -> list[Row]:
+    """Compare the time per digit of transform with that of lasso solvers.
+
+    The solvers compute the codes of two problems: the lasso of the dictionary alone, and the energy
+    that SCNN's own codes minimise.
+    """
+    D, p = scnn.components_, X.shape[1]
+    penalty = ALPHA * p / len(D)
+    few, more = (X[:100], X[:1000]) if quick else (X[:300], X[:5000])
+    atoms, targets, tau = as_lasso(scnn, more)
+    atoms32, targets32 = atoms.astype(np.float32), targets.astype(np.float32)
+    few_targets = targets[: len(few)]
+    functions: dict[str, Callable[[], Any]] = {
+        "transform": lambda: lincode_.encode(scnn, X),
+        "scikit-learn `lasso_lars`": lambda: sklearn_.lars(D, few, penalty),
+        "SPAMS `lasso`": lambda: spams_.lasso(D, more, penalty),
+        "scikit-learn `lasso_lars`, SCNN's energy": lambda: sklearn_.lars(atoms, few_targets, tau),
+        "SPAMS `lasso`, SCNN's energy": lambda: spams_.lasso(atoms32, targets32, tau),
+    }
+    n_digits = dict(zip(functions, (len(X), len(few), len(more), len(few), len(more)), strict=True))
+    seconds = median_seconds(functions, repeats=1 if quick else 3)
+    per_digit = {name: seconds[name] / n_digits[name] for name in functions}
     rows = []
-    for name in list(contestants)[1:]:
-        times, least = each[name] / each["transform"], 1000 if "lars" in name else 50
+    for name in list(functions)[1:]:
+        ratio = per_digit[name] / per_digit["transform"]
+        goal = 1000 if "lars" in name else 50
         rows.append(
-            Row(f"`transform` against {name}, m={M}, per digit", f"{times:,.0f} × faster",
-                f"≥ {least} ×", times >= least, each)
-        )  # fmt: skip
+            Row(
+                f"`transform` compared with {name}, m={len(D)}, per digit",
+                f"{ratio:,.0f} × faster",
+                f"≥ {goal} ×",
+                ratio >= goal,
+                per_digit,
+            )
+        )
     return rows

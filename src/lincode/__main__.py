@@ -1,4 +1,4 @@
-"""``python -m lincode``: the command line."""
+"""Run the command line interface with ``python -m lincode``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Measures of codes and reconstructions: functions of arrays."""
+"""Metrics of codes and reconstructions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from lincode.exceptions import InvalidInputError
+
 THRESHOLDS = np.linspace(0, 0.5, 51)
-"""The paper's range of thresholds for sparsity curves."""
+"""Default thresholds of sparsity curves. The paper uses the range [0, 0.5]."""
 
 
 def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
-    """Root mean square of X − X_reconstructed over all entries.
+    """Root-mean-square difference between X and its reconstruction, over all entries.
 
     Parameters
     ----------
     X : array-like or scipy sparse matrix of shape (n_samples, n_features)
-    X_reconstructed : array-like of the same shape
+        Samples.
+    X_reconstructed : array-like of shape (n_samples, n_features)
+        Reconstructed samples, for example from ``reconstruct`` or ``inverse_transform``.
+
+    Returns
+    -------
+    error : float
 
     Examples
     --------
@@ -28,21 +36,31 @@ def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
     """
     A = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
     B = np.asarray(X_reconstructed, dtype=np.float64)
-    if A.shape != B.shape:
-        raise ValueError(f"X and X_reconstructed must have one shape, got {A.shape} and {B.shape}.")
+    if A.shape != B.shape or not A.size:
+        raise InvalidInputError(
+            "X and X_reconstructed must have the same shape and at least one entry, got shapes"
+            f" {A.shape} and {B.shape}."
+        )
     return float(np.sqrt(np.mean((A - B) ** 2)))
 
 
 def sparsity(codes: Any, threshold: float = 0.0) -> float:
-    """Share of coefficients that are not above ``threshold`` in absolute value.
+    """Fraction of coefficients whose absolute value is at most ``threshold``.
 
-    This is the paper's sparsity value with |u| for u: a large negative coefficient is
-    not sparse.
+    This is the sparsity value of the paper, except that it uses |u| instead of u. Large negative
+    coefficients therefore do not count as small.
 
     Parameters
     ----------
     codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
+        Codes, as returned by ``transform``.
     threshold : float, default=0
+        Largest absolute value that counts as small.
+
+    Returns
+    -------
+    fraction : float
+        Number between 0 and 1.
 
     Examples
     --------
@@ -54,16 +72,20 @@ def sparsity(codes: Any, threshold: float = 0.0) -> float:
 
 
 def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np.float64]:
-    """``sparsity`` at each of many thresholds; by default 51 of them, over the paper's [0, 0.5].
+    """Compute :func:`sparsity` for many thresholds at once.
 
     Parameters
     ----------
     codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
-    thresholds : array-like of shape (n,), in any order
+        Codes, as returned by ``transform``.
+    thresholds : array-like of shape (n_thresholds,), default=51 values in [0, 0.5]
+        Thresholds, in any order. The default range is that of the paper.
 
     Returns
     -------
-    array of shape (n,)
+    fractions : array of shape (n_thresholds,)
+        For each threshold, the fraction of coefficients whose absolute value is at most the
+        threshold.
 
     Examples
     --------
@@ -72,22 +94,31 @@ def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np
     array([0.25, 0.5 , 0.75])
     """
     U = codes.tocsr() if issparse(codes) else np.asarray(codes)
-    values = U.data if issparse(codes) else U
-    size = np.sort(np.abs(values), axis=None)
     total = int(np.prod(U.shape))
-    # Thresholds in the precision of the codes, or 0.1 would not be at most 0.1.
-    limits = np.asarray(thresholds, dtype=np.result_type(size.dtype, np.float16))
-    small = np.searchsorted(size, limits, side="right")
-    return np.asarray((small + total - size.size) / total, dtype=np.float64)
+    if not total:
+        raise InvalidInputError(f"codes must have at least one entry, got shape {U.shape}.")
+    stored = np.sort(np.abs(U.data if issparse(codes) else U), axis=None)
+    # Thresholds have the precision of the codes; otherwise the float32 number 0.1 is above 0.1.
+    limits = np.asarray(thresholds, dtype=np.result_type(stored.dtype, np.float16))
+    n_small = np.searchsorted(stored, limits, side="right")
+    n_implicit_zeros = total - stored.size
+    return np.asarray((n_small + n_implicit_zeros) / total, dtype=np.float64)
 
 
 def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
-    """Area under ``sparsity_curve``, as a share of that of codes that are all zero.
+    """Area under :func:`sparsity_curve`, divided by the area for codes that are all zero.
 
     Parameters
     ----------
     codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
-    thresholds : array-like of shape (n,), rising
+        Codes, as returned by ``transform``.
+    thresholds : array-like of shape (n_thresholds,), default=51 values in [0, 0.5]
+        At least two thresholds in increasing order.
+
+    Returns
+    -------
+    area : float
+        Number between 0 and 1. Larger means sparser.
 
     Examples
     --------
@@ -97,13 +128,27 @@ def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
     """
     t = np.asarray(thresholds, dtype=np.float64)
     if t.ndim != 1 or t.size < 2 or not (np.diff(t) > 0).all():
-        raise ValueError(f"thresholds must be two or more numbers that rise, got {thresholds!r}.")
+        raise InvalidInputError(
+            f"thresholds must be at least two numbers in increasing order, got {thresholds!r}."
+        )
     curve = sparsity_curve(codes, t)
     return float(np.sum((curve[1:] + curve[:-1]) / 2 * np.diff(t)) / (t[-1] - t[0]))
 
 
 def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
-    """Share of labels that are wrong.
+    """Fraction of labels that are predicted wrongly.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_predicted : array-like of shape (n_samples,)
+        Predicted labels.
+
+    Returns
+    -------
+    error : float
+        Number between 0 and 1.
 
     Examples
     --------
@@ -113,8 +158,8 @@ def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
     """
     a, b = np.asarray(y_true), np.asarray(y_predicted)
     if a.shape != b.shape or not a.size:
-        raise ValueError(
-            f"y_true and y_predicted must have one shape and not be empty, got {a.shape} and"
-            f" {b.shape}."
+        raise InvalidInputError(
+            "y_true and y_predicted must have the same shape and at least one label, got shapes"
+            f" {a.shape} and {b.shape}."
         )
     return float(np.mean(a != b))

@@ -1,13 +1,19 @@
-"""What a model file holds of each network, and how values become JSON and values again."""
+"""Convert fitted estimators to arrays and JSON values, and back.
+
+``MODEL_CLASSES`` lists what is stored for each class. ``pack`` and ``unpack`` know nothing about
+files; :mod:`lincode.model_file` writes and reads their results.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.energy import CodeStats
 from lincode.estimators.ascnn import ASCNN
@@ -15,62 +21,69 @@ from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparsenet import Sparsenet
+from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import Momentum
 from lincode.networks.scnn_minibatch import Stream
 
-SCALARS = (
-    "bool", "float16", "float32", "float64",
-    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-)  # fmt: skip
-"""Numpy's numbers that JSON can hold if it says which they are."""
+PARAMETER = "parameter."
+"""Prefix of arrays that are constructor parameters. Other arrays are fitted attributes."""
+SCALAR_TYPES = frozenset(np.dtype(code).name for code in "?bhiqBHIQefd")
+"""Names of the NumPy scalar types that are stored together with their type."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What is stored of one class, each by the attribute it is found at."""
+class ModelClass:
+    """The fitted attributes that are stored for one class. Dots separate nested attributes."""
 
     cls: type[Any]
     arrays: dict[str, str]
-    """Their shapes: m units, p features, t of any length"""
+    """Names and shapes of arrays: m is n_components, p is n_features, t is any length"""
     values: dict[str, type[Any]]
+    """Names and types of all other attributes"""
 
     def check(self, tensors: dict[str, Any], values: dict[str, Any]) -> None:
-        """All that is learned is there, of the right shape and kind, and finite."""
+        """Check that exactly these attributes are present, valid and finite."""
         expected, found = set(self.arrays) | set(self.values), set(tensors) | set(values)
-        extra = {name for name in found - expected if not name.startswith("parameter.")}
+        extra = {name for name in found - expected if not name.startswith(PARAMETER)}
         if expected - found or extra:
-            raise ValueError(
-                f"it must have {', '.join(sorted(expected - found)) or 'nothing more'}"
-                f" and not {', '.join(sorted(extra)) or 'less'}."
+            missing = ", ".join(sorted(expected - found)) or "none"
+            raise InvalidInputError(
+                f"the attributes of {self.cls.__name__} are not complete or not known: missing"
+                f" {missing}, unknown {', '.join(sorted(extra)) or 'none'}."
             )
         for name, kind in self.values.items():
-            self._check_value(name, values[name], kind)
-        sizes = {"m": 0, "p": int(values["n_features_in_"])}
-        sizes["m"] = len(tensors["components_"]) if tensors["components_"].ndim else 0
+            value = values[name]
+            if not isinstance(value, kind):
+                raise InvalidInputError(f"{name} must be of type {kind.__name__}, got {value!r}.")
+            if isinstance(value, Real) and not math.isfinite(value):
+                raise InvalidInputError(f"{name} must be finite, got {value!r}.")
+        sizes = {"m": np.atleast_1d(tensors["components_"]).shape[0], "p": values["n_features_in_"]}
         for name, letters in self.arrays.items():
             shape = tensors[name].shape
-            wanted = tuple(sizes.get(a, b) for a, b in zip(letters, shape, strict=False))
-            if len(shape) != len(letters) or shape != wanted or 0 in shape:
-                raise ValueError(f"{name} must have shape ({', '.join(letters)}), got {shape}.")
-        for name, A in tensors.items():
-            if not np.isfinite(A).all():
-                raise ValueError(f"{name} must be finite, but has NaN or infinity.")
-
-    @staticmethod
-    def _check_value(name: str, value: Any, kind: type[Any]) -> None:
-        if not isinstance(value, kind):
-            raise ValueError(f"{name} must be of type {kind.__name__}, got {value!r}.")
-        if isinstance(value, Real) and not math.isfinite(value):
-            raise ValueError(f"{name} must be finite, got {value!r}.")
+            valid = tuple(sizes.get(a, n) for a, n in zip(letters, shape, strict=False))
+            if len(shape) != len(letters) or shape != valid or 0 in shape:
+                raise InvalidInputError(
+                    f"{name} must have shape ({', '.join(letters)}), got {shape}."
+                )
+        for name, array in tensors.items():
+            if not np.isfinite(array).all():
+                raise InvalidInputError(f"{name} must be finite, but contains NaN or infinity.")
 
 
-TRAINED: dict[str, type[Any]] = {
+FITTED: dict[str, type[Any]] = {
     "n_features_in_": Integral,
     "energy_": Real,
     "n_iter_": Integral,
     "stop_reason_": str,
 }
-LAYERS = {"components_": "mp", "encoder_": "mp", "energy_path_": "t"}
+WEIGHTS = {"components_": "mp", "encoder_": "mp", "energy_path_": "t"}
+SCNN_VALUES: dict[str, type[Any]] = {
+    "alpha_": Real,
+    "matching_threshold_": Real,
+    "n_replaced_atoms_": Integral,
+}
+MINIBATCH_VALUES: dict[str, type[Any]] = {"n_steps_": Integral, "n_samples_seen_": Integral}
+# The state from which partial_fit continues.
 STREAM_ARRAYS = {
     "_stream.D": "mp",
     "_stream.C": "mp",
@@ -92,86 +105,168 @@ STREAM_VALUES: dict[str, type[Any]] = {
     "_stream.n_replaced": Integral,
     "_stream.batch_energy": Real,
 }
-SHARED: dict[str, type[Any]] = {"matching_threshold_": Real, "n_replaced_atoms_": Integral, "alpha_": Real}
-BATCHES: dict[str, type[Any]] = {"n_steps_": Integral, "n_samples_seen_": Integral}
-KINDS = {
-    kind.cls.__name__: kind
-    for kind in (
-        Kind(SCNN, LAYERS | {"usage_": "m"}, TRAINED | SHARED | {"optimality_": dict}),
-        Kind(
+MODEL_CLASSES = {
+    entry.cls.__name__: entry
+    for entry in (
+        ModelClass(SCNN, WEIGHTS | {"usage_": "m"}, FITTED | SCNN_VALUES | {"optimality_": dict}),
+        ModelClass(
             MiniBatchSCNN,
-            LAYERS | {"usage_": "m"} | STREAM_ARRAYS,
-            TRAINED | SHARED | BATCHES | STREAM_VALUES,
+            WEIGHTS | {"usage_": "m"} | STREAM_ARRAYS,
+            FITTED | SCNN_VALUES | MINIBATCH_VALUES | STREAM_VALUES,
         ),
-        Kind(SAANN, LAYERS, TRAINED),
-        Kind(ASCNN, LAYERS | {"bottom_energy_path_": "t"}, TRAINED),
-        Kind(
+        ModelClass(SAANN, WEIGHTS, FITTED),
+        ModelClass(ASCNN, WEIGHTS | {"first_stage_energy_path_": "t"}, FITTED),
+        ModelClass(
             Sparsenet,
             {"components_": "mp", "variance_": "m", "energy_path_": "t"},
-            TRAINED | {"alpha_": Real, "sigma_": Real},
+            FITTED | {"alpha_": Real, "sigma_": Real},
         ),
     )
 }
-"""The only classes a file can be made into; never one that the file names beyond them."""
+"""The only classes that can be stored and loaded."""
 
 
-def restored(found: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of the network, those of its stream put together again."""
-    own = {name: value for name, value in found.items() if not name.startswith("_stream.")}
-    if len(own) == len(found):
-        return own
+def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Convert a fitted estimator to values for JSON and C-contiguous arrays.
 
-    def part(prefix: str) -> dict[str, Any]:
-        keys = (key for key in found if key.startswith(prefix))
-        return {k.removeprefix(prefix): found[k] for k in keys if "." not in k[len(prefix) :]}
+    Returns
+    -------
+    contents : dict
+        "class", "parameters", "values" (fitted attributes that are not arrays), "transposed"
+        (names of the arrays that are stored transposed) and "left_out" (parameters that cannot
+        be stored).
+    tensors : dict of str to array
+    """
+    entry = MODEL_CLASSES.get(type(model).__name__)
+    if entry is None or type(model) is not entry.cls:
+        raise InvalidInputError(
+            f"model must be one of {', '.join(MODEL_CLASSES)} or SCNNCV, got"
+            f" {type(model).__name__}; of a pipeline, save the last step: pipeline[-1]."
+        )
+    check_is_fitted(model)
+    model._check_parameters()
+    parameters, tensors, left_out = _pack_parameters(model)
+    tensors |= {name: np.asarray(attrgetter(name)(model)) for name in entry.arrays}
+    values = {name: attrgetter(name)(model) for name in entry.values}
+    entry.check(tensors, values)
+    if hasattr(model, "feature_names_in_"):
+        values["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
+    # Matrix products depend on the memory order in the last bit. Arrays in Fortran order are
+    # therefore stored transposed, so that they have the same order when they are loaded.
+    transposed = sorted(name for name, array in tensors.items() if array.flags.fnc)
+    contents = {
+        "class": type(model).__name__,
+        "parameters": parameters,
+        "values": {name: to_json(value) for name, value in values.items()},
+        "transposed": transposed,
+        "left_out": left_out,
+    }
+    for name in transposed:
+        tensors[name] = tensors[name].T
+    return contents, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
 
-    own["_stream"] = Stream(
-        **part("_stream."),
-        stats=CodeStats(**part("_stream.stats.")),
-        momentum=Momentum(**part("_stream.momentum.")),
-    )
+
+def _pack_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Return parameters for JSON, parameters that are arrays, and names of all others."""
+    values, tensors, left_out = {}, {}, []
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+            is_float = value.dtype in (np.float32, np.float64)
+            tensors[PARAMETER + name] = value if is_float else value.astype(np.float64)
+            continue
+        try:
+            values[name] = to_json(value)
+        except InvalidInputError:
+            left_out.append(name)
+    return values, tensors, left_out
+
+
+def unpack(contents: dict[str, Any], tensors: dict[str, Any]) -> Any:
+    """Convert the results of ``pack`` to an equal estimator.
+
+    Contents that ``pack`` did not return raise an error of any of several types.
+    """
+    entry = MODEL_CLASSES[contents["class"]]
+    tensors = dict(tensors)
+    for name in contents["transposed"]:
+        tensors[name] = tensors[name].T
+    values = {name: from_json(value) for name, value in contents["values"].items()}
+    parameters = {name: from_json(value) for name, value in contents["parameters"].items()}
+    for name in [name for name in tensors if name.startswith(PARAMETER)]:
+        parameters[name.removeprefix(PARAMETER)] = tensors.pop(name)
+    unknown = sorted(set(parameters) - set(entry.cls().get_params()))
+    if unknown:
+        raise InvalidInputError(
+            f"{entry.cls.__name__} has no parameter {', '.join(unknown)} in this version;"
+            " upgrade lincode."
+        )
+    names = values.pop("feature_names_in_", None)
+    entry.check(tensors, values)
+    model = entry.cls(**parameters)
+    model._check_parameters()
+    if names is not None:
+        p = values["n_features_in_"]
+        if len(names) != p or not all(isinstance(name, str) for name in names):
+            raise InvalidInputError(f"feature_names_in_ must be a list of {p} names.")
+        values["feature_names_in_"] = np.array(names, dtype=object)
+    vars(model).update(_nest_stream(tensors | values))
+    return model
+
+
+def _nest_stream(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Combine the attributes that start with "_stream." to one object."""
+
+    def fields(prefix: str) -> dict[str, Any]:
+        found = {k.removeprefix(prefix): v for k, v in attributes.items() if k.startswith(prefix)}
+        return {name: value for name, value in found.items() if "." not in name}
+
+    own = {name: value for name, value in attributes.items() if "." not in name}
+    if len(own) < len(attributes):
+        stats = CodeStats(**fields("_stream.stats."))
+        momentum = Momentum(**fields("_stream.momentum."))
+        own["_stream"] = Stream(**fields("_stream."), stats=stats, momentum=momentum)
     return own
 
 
-def to_plain(value: Any) -> Any:
-    """Something JSON can hold, from which ``from_plain`` makes the same value of the same type.
+def to_json(value: Any) -> Any:
+    """Convert a value to one that JSON can represent; ``from_json`` restores value and type.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from lincode.model_contents import from_plain, to_plain
-    >>> to_plain(np.float32(0.5))
+    >>> from lincode.model_contents import from_json, to_json
+    >>> to_json(np.float32(0.5))
     {'type': 'float32', 'value': 0.5}
-    >>> from_plain(to_plain(float("inf")))
+    >>> from_json(to_json(float("inf")))
     inf
     """
-    if isinstance(value, np.dtype) and value.name in SCALARS:
+    if isinstance(value, np.dtype) and value.name in SCALAR_TYPES:
         return {"type": "dtype", "value": value.name}
-    if isinstance(value, np.generic) and value.dtype.name in SCALARS:
-        return {"type": value.dtype.name, "value": to_plain(value.item())}
+    if isinstance(value, np.generic) and value.dtype.name in SCALAR_TYPES:
+        return {"type": value.dtype.name, "value": to_json(value.item())}
     if isinstance(value, float) and not math.isfinite(value):
         return {"type": "float", "value": repr(value)}
     if isinstance(value, list):
-        return [to_plain(entry) for entry in value]
+        return [to_json(entry) for entry in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"type": "dict", "value": {key: to_plain(entry) for key, entry in value.items()}}
+        return {"type": "dict", "value": {key: to_json(entry) for key, entry in value.items()}}
     if value is None or type(value) in (bool, int, float, str):
         return value
-    raise TypeError(f"{value!r} is neither a number nor text.")
+    raise InvalidInputError(f"{value!r} must be a number, a string or a list or dict of these.")
 
 
-def from_plain(plain: Any) -> Any:
-    """What ``to_plain`` was given; a ValueError, KeyError or TypeError if it never was."""
-    if isinstance(plain, list):
-        return [from_plain(entry) for entry in plain]
-    if not isinstance(plain, dict):
-        return plain
-    kind, value = plain["type"], plain["value"]
+def from_json(value: Any) -> Any:
+    """Convert a result of ``to_json`` back."""
+    if isinstance(value, list):
+        return [from_json(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    kind, content = value["type"], value["value"]
     if kind == "dict":
-        return {key: from_plain(entry) for key, entry in value.items()}
+        return {key: from_json(entry) for key, entry in content.items()}
     if kind == "float":
-        return float(value)
-    name = value if kind == "dtype" else kind
-    if name not in SCALARS:
-        raise ValueError(f"the type {name!r} is not known.")
-    return np.dtype(name) if kind == "dtype" else np.dtype(name).type(from_plain(value))
+        return float(content)
+    name = content if kind == "dtype" else kind
+    if name not in SCALAR_TYPES:
+        raise InvalidInputError(f"the type {name!r} is not known.")
+    return np.dtype(name) if kind == "dtype" else np.dtype(name).type(from_json(content))

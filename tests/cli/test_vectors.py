@@ -1,4 +1,4 @@
-"""``lincode fit``, ``encode``, ``decode`` and ``info``, from file to file."""
+"""The commands ``lincode fit``, ``encode``, ``decode`` and ``info``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lincode import SAANN, SCNN, MiniBatchSCNN
 from lincode.cli import main
 from lincode.model_file import load, save
-from lincode.vectors import read_vectors, reading
+from lincode.vectors import Vectors, read_vectors, reading
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 6)) @ RNG.standard_normal((6, 6))
@@ -24,117 +24,141 @@ NAMES = [f"col {j}" for j in range(6)]
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What FIT writes."""
+    """The contents of the file that FIT writes."""
     path = tmp_path_factory.mktemp("fitted") / "model"
-    save(SCNN(8, 0.2, threshold="match", tol=1e-2, random_state=0).fit(X), path)
+    save(SCNN(8, 0.2, tol=1e-2, random_state=0).fit(X), path)
     return path.read_bytes()
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with X.npy, in which commands are run."""
+    """Change to a folder that contains X.npy."""
     monkeypatch.chdir(tmp_path)
     np.save("X.npy", X)
     return tmp_path
+
+
+@pytest.fixture
+def model(here: Path, fitted: bytes) -> SCNN:
+    """Write a model file with the name "model" and return its contents."""
+    Path("model").write_bytes(fitted)
+    loaded = load("model")
+    assert isinstance(loaded, SCNN)
+    return loaded
 
 
 def run(line: str) -> int:
     return main(line.split())
 
 
-FIT = "fit X.npy -m 8 --alpha 0.2 --threshold match --tol 1e-2 -o model -q"
+FIT = "fit X.npy -m 8 --alpha 0.2 --tol 1e-2 -o model -q"
 
 
-def test_fit_is_that_of_the_estimator(here: Path) -> None:
-    assert run("fit X.npy -m 8 --alpha-share 0.1 --threshold match --encoder-weight 2"
-               " --max-iter 100 --tol 1e-2 --seed 3 --jobs 1 -o model -q") == 0  # fmt: skip
-    model = load("model")
-    other = SCNN(
-        8, 0.1 * SCNN(8).alpha_max(X), threshold="match", encoder_weight=2.0, max_iter=100,
-        tol=1e-2, random_state=3, n_jobs=1,
-    ).fit(X)  # fmt: skip
-    assert model.get_params() == other.get_params()
-    assert_array_equal(model.transform(X), other.transform(X))
-
-
-def test_fit_by_batches(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = "fit X.npy -m 8 --alpha 0.2 --threshold match --minibatch --batch-size 40 -o model"
+@pytest.mark.parametrize("alpha", ["0.1*max", "0.5"])
+@pytest.mark.parametrize("threshold", ["alpha", "0.25"])
+def test_fit_passes_options_to_the_estimator(here: Path, alpha: str, threshold: str) -> None:
+    line = (
+        f"fit X.npy -m 8 --alpha {alpha} --threshold {threshold} --encoder-weight 2"
+        " --max-iter 100 --tol 1e-2 --seed 3 --jobs 1 -o model -q"
+    )
     assert run(line) == 0
-    assert "[MiniBatchSCNN] batch 1" in capsys.readouterr().err
-    other = MiniBatchSCNN(8, 0.2, threshold="match", batch_size=40, random_state=0).fit(X)
-    assert load("model").get_params() == other.get_params()
-    assert_array_equal(load("model").components_, other.components_)
+    expected = SCNN(
+        8,
+        alpha if "*" in alpha else float(alpha),
+        threshold=threshold if threshold == "alpha" else float(threshold),
+        encoder_weight=2.0,
+        max_iter=100,
+        tol=1e-2,
+        random_state=3,
+        n_jobs=1,
+    ).fit(X)
+    assert load("model").get_params() == expected.get_params()
+    assert_array_equal(load("model").transform(X), expected.transform(X))
 
 
-def test_fit_says_how_it_goes_and_what_came_out(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("option", ["", "--minibatch"])
+def test_fit_uses_the_defaults_of_the_estimator(here: Path, option: str) -> None:
+    assert run(f"fit X.npy {option} -o model -q") == 0
+    expected = (MiniBatchSCNN if option else SCNN)(random_state=0)
+    assert load("model").get_params() == expected.get_params()
+
+
+def test_fit_in_batches(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fit X.npy -m 8 --alpha 0.2 --minibatch --batch-size 40 -o model") == 0
+    assert "iteration 1/20" in capsys.readouterr().err
+    expected = MiniBatchSCNN(8, 0.2, batch_size=40, random_state=0).fit(X)
+    assert load("model").get_params() == expected.get_params()
+    assert_array_equal(load("model").components_, expected.components_)
+
+
+def test_fit_prints_progress_and_result(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(FIT.removesuffix(" -q")) == 0
     out, err = capsys.readouterr()
-    assert "model: 80 vectors; 8 units of 6 features, alpha 0.2" in out
+    assert "model: 80 vectors, 8 components, 6 features, alpha 0.2" in out
     assert "iteration 1/200" in err
     assert run(FIT) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_fit_in_another_precision(here: Path) -> None:
+def test_fit_does_not_read_valid_data_itself(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the estimator reads the data, because the file may be large."""
+    monkeypatch.setattr(Vectors, "blocks", lambda *_: pytest.fail("the data were read"))
+    assert run(FIT) == 0
+
+
+def test_fit_with_another_precision(here: Path) -> None:
     assert run(f"{FIT} --dtype float32") == 0
     assert load("model").components_.dtype == np.float32
 
 
-@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
-@pytest.mark.parametrize("ending", ["npz", "npy", "csv", "parquet"])
-def test_from_vectors_to_codes_and_back(
-    here: Path, ending: str, method: str, fitted: bytes
-) -> None:
-    Path("model").write_bytes(fitted)
-    assert run(f"encode model X.npy -o codes.{ending} --method {method} -q") == 0
-    assert run(f"decode model codes.{ending} -o back.{ending} -q") == 0
-    model = load("model").set_params(transform_method=method)
-    codes, back = read_vectors(f"codes.{ending}").X, read_vectors(f"back.{ending}").X
-    assert scipy.sparse.issparse(codes) == (ending == "npz")
+@pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso"])
+@pytest.mark.parametrize("suffix", ["npz", "npy", "csv", "parquet"])
+def test_encode_and_decode(model: Any, suffix: str, algorithm: str) -> None:
+    assert run(f"encode model X.npy -o codes.{suffix} --algorithm {algorithm} -q") == 0
+    assert run(f"decode model codes.{suffix} -o decoded.{suffix} -q") == 0
+    model.set_params(transform_algorithm=algorithm)
+    codes, decoded = read_vectors(f"codes.{suffix}").X, read_vectors(f"decoded.{suffix}").X
+    assert scipy.sparse.issparse(codes) == (suffix == "npz")
     codes = codes.toarray() if scipy.sparse.issparse(codes) else codes
     assert_array_equal(codes, model.transform(X))
-    U = scipy.sparse.csr_matrix(codes) if ending == "npz" else codes
-    assert_array_equal(back, model.inverse_transform(U))
+    U = scipy.sparse.csr_matrix(codes) if suffix == "npz" else codes
+    assert_array_equal(decoded, model.inverse_transform(U))
 
 
-def test_blocks_change_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(FIT) == 0
+def test_results_do_not_depend_on_blocks(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "BLOCK_ENTRIES", 8 * 7)
     assert run("encode model X.npy -o codes.npz -q") == 0
-    assert run("decode model codes.npz -o back.npy -q") == 0
-    model = load("model")
+    assert run("decode model codes.npz -o decoded.npy -q") == 0
     assert_allclose(scipy.sparse.load_npz("codes.npz").toarray(), model.transform(X), atol=1e-13)
-    assert_allclose(np.load("back.npy"), model.reconstruct(X), atol=1e-12)
+    assert_allclose(np.load("decoded.npy"), model.reconstruct(X), atol=1e-12)
 
 
-@pytest.mark.parametrize("ending", ["npz", "npy"])
-def test_memory_does_not_grow_with_the_file(
-    ending: str, here: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("suffix", ["npz", "npy"])
+def test_memory_does_not_depend_on_the_number_of_rows(
+    suffix: str, model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(FIT) == 0
-    monkeypatch.setattr(reading, "BLOCK_ENTRIES", 8_000)  # a thousand rows of codes
+    monkeypatch.setattr(reading, "BLOCK_ENTRIES", 8_000)  # A thousand rows of codes.
     peaks = []
     for n in (20_000, 80_000):
         np.save("large.npy", RNG.standard_normal((n, 6)))
         tracemalloc.start()
-        assert run(f"encode model large.npy -o codes.{ending} -q") == 0
+        assert run(f"encode model large.npy -o codes.{suffix} -q") == 0
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 100_000
 
 
-def test_threshold_at_encoding(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(FIT) == 0
+def test_encode_with_another_threshold(model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("encode model X.npy -o codes.npy --threshold 0") == 0
-    assert "codes.npy: codes of 80 vectors, 8 wide, 0.0% zeros" in capsys.readouterr().out
-    assert_array_equal(np.load("codes.npy"), load("model").set_params(threshold=0.0).transform(X))
-    assert run("encode model X.npy -o codes.npy --threshold 0.1 --method exact") == 2
-    assert "--threshold is of the encoder's codes" in capsys.readouterr().err
+    assert "codes.npy: codes of 80 vectors, 8 columns, 0.0% zeros" in capsys.readouterr().out
+    assert_array_equal(np.load("codes.npy"), model.set_params(threshold=0.0).transform(X))
+    assert run("encode model X.npy -o codes.npy --threshold alpha -q") == 0
+    assert_array_equal(np.load("codes.npy"), model.set_params(threshold="alpha").transform(X))
+    assert run("encode model X.npy -o codes.npy --threshold 0.1 --algorithm exact") == 2
+    assert "--threshold applies to the algorithm encoder, got exact" in capsys.readouterr().err
 
 
-def test_names_of_columns_are_kept_and_compared(
+def test_column_names_are_stored_and_compared(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "\n".join([",".join(NAMES), *(",".join(map(repr, row)) for row in X.tolist())])
@@ -143,54 +167,58 @@ def test_names_of_columns_are_kept_and_compared(
     assert list(load("model").feature_names_in_) == NAMES
     assert run("encode model X.csv -o codes.csv -q") == 0
     assert Path("codes.csv").read_text().startswith("scnn0,scnn1,")
-    assert run("decode model codes.csv -o back.csv -q") == 0
-    assert read_vectors("back.csv").names == NAMES
-    assert run("encode model X.npy -o codes.csv -q") == 0  # without names there is no comparison
+    assert run("decode model codes.csv -o decoded.csv -q") == 0
+    assert read_vectors("decoded.csv").names == NAMES
+    assert run("encode model X.npy -o codes.csv -q") == 0  # Files without names are not compared.
     Path("X.csv").write_text(text.replace("col 1,col 2", "col 2,col 1"))
     assert run("encode model X.csv -o codes.csv") == 2
-    assert "X.csv: column 2 must be 'col 1' as in the model, got 'col 2'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "X.csv: column 2 must be 'col 1' as in the training data, got 'col 2'" in error
 
 
-def test_info(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(FIT) == 0
+def test_info(model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("info model") == 0
     lines = capsys.readouterr().out.splitlines()
     facts = {line[:20].strip(): line[20:].strip() for line in lines}
     assert facts["model"] == "SCNN"
-    assert (facts["units"], facts["features"], facts["alpha"]) == ("8", "6", "0.2")
+    assert (facts["components"], facts["features"], facts["alpha"]) == ("8", "6", "0.2")
     assert facts["stop reason"].startswith("converged")
     assert "numpy" in facts["versions"]
     assert run("info model --json") == 0
-    told = json.loads(capsys.readouterr().out)
-    model = load("model")
-    assert told["energy"] == model.energy_
-    assert told["threshold"] == model.matching_threshold_
-    assert told["sparsity"] == 1 - model.usage_.mean()
-    assert told["parameters"] == model.get_params()
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["energy"] == model.energy_
+    assert printed["threshold"] == model.matching_threshold_
+    assert printed["sparsity"] == 1 - model.usage_.mean()
+    assert printed["parameters"] == model.get_params()
 
 
-def test_other_networks_are_told_of_and_encode(
+def test_info_and_encode_with_another_estimator(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    network: Any = SAANN(4, max_iter=2, random_state=0).fit(X)
-    save(network, "model")
+    estimator: Any = SAANN(4, max_iter=2, random_state=0).fit(X)
+    save(estimator, "model")
     assert run("info model --json") == 0
     assert "threshold" not in json.loads(capsys.readouterr().out)
     assert run("encode model X.npy -o codes.npy -q") == 0
-    assert_array_equal(np.load("codes.npy"), network.transform(X))
-    assert run("encode model X.npy -o codes.npy --method exact") == 2
-    assert "SAANN has no transform_method; leave the option out" in capsys.readouterr().err
+    assert_array_equal(np.load("codes.npy"), estimator.transform(X))
+    assert run("encode model X.npy -o codes.npy --algorithm exact") == 2
+    assert (
+        "SAANN has no parameter transform_algorithm; leave --algorithm out"
+        in capsys.readouterr().err
+    )
 
 
-def test_info_of_infinity_is_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    network = MiniBatchSCNN(8, 0.2, threshold="match", half_life=float("inf"), random_state=0)
-    save(network.partial_fit(X), "model")
+def test_info_prints_valid_json_for_infinity(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estimator = MiniBatchSCNN(8, 0.2, half_life=float("inf"), random_state=0)
+    save(estimator.partial_fit(X), "model")
     assert run("info model --json") == 0
-    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert told["parameters"]["half_life"] == "inf"
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed["parameters"]["half_life"] == "inf"
 
 
-def test_csr_and_keys(here: Path) -> None:
+def test_sparse_matrices_and_keys(here: Path) -> None:
     scipy.sparse.save_npz("S.npz", scipy.sparse.csr_matrix(X))
     np.savez("two.npz", A=X, B=-X)
     assert run(FIT.replace("X.npy", "S.npz")) == 0
@@ -201,41 +229,43 @@ def test_csr_and_keys(here: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("fit nothing.npy -o m", "there is no file nothing.npy"),
-        ("fit X.txt -o m", "must end in .npy, .npz, .csv, .parquet"),
+        ("fit missing.npy -o m", "No such file or directory: missing.npy"),
+        ("fit X.txt -o m", "must end in .npy, .npz, .csv or .parquet"),
         ("fit empty.npy -o m", "empty.npy is empty"),
-        ("fit nan.npy -o m", "nan.npy: row 3, column 2 is nan"),
+        ("fit nan.npy -o m", "nan.npy: row 3, column 2 must be a finite number, got nan"),
+        ("fit nan.npy --minibatch -o m", "nan.npy: row 3, column 2 must be a finite number"),
         ("fit X.npy -o X.npy", "the output must not be the input X.npy"),
-        ("fit X.npy -o gone/m", "the folder gone does not exist; make it first"),
-        ("fit X.npy -o folder", "folder is a folder"),
-        ("fit X.npy -m 4 --key A -o m", "key is for npz files"),
-        ("encode model nan.npy -o c.npy", "nan.npy: row 3, column 2 is nan"),
-        ("encode model narrow.npy -o c.npy", "3 features, but SCNN is expecting 6"),
+        ("fit X.npy -o missing/m", "the folder of the output does not exist; create it first"),
+        ("fit X.npy -o folder", "the output must be a file, not a folder: folder."),
+        ("fit X.npy -m 4 --key A -o m", "key selects one of the arrays in an npz file"),
+        ("fit X.npy -o m --alpha 0.05*most", "alpha must be a finite number of at least 0 or a"),
+        ("fit X.npy -o m --alpha many", "alpha must be a finite number of at least 0 or a"),
+        ("encode model nan.npy -o c.npy", "nan.npy: row 3, column 2 must be a finite number"),
+        ("encode model narrow.npy -o c.npy", "narrow.npy must have 6 columns for this model"),
         ("encode model X.npy -o model", "must end in"),
         ("encode model X.npy -o X.npy", "the output must not be the input X.npy"),
-        ("encode model X.npy -o gone/c.npz", "the folder gone does not exist"),
-        ("encode X.npy X.npy -o c.npz", "X.npy is no model file of lincode"),
-        ("encode nothing X.npy -o c.npz", "there is no file nothing"),
-        ("encode cut X.npy -o c.npz", "damaged or cut short"),
-        ("decode model narrow.npy -o Y.npy", "codes must have 8 columns"),
-        ("decode model nan.npy -o Y.npy", "row 3, column 2 is nan"),
+        ("encode model X.npy -o missing/c.npz", "the folder of the output does not exist"),
+        ("encode X.npy X.npy -o c.npz", "X.npy is not a model file of lincode"),
+        ("encode missing X.npy -o c.npz", "No such file or directory: missing"),
+        ("encode truncated X.npy -o c.npz", "damaged or truncated"),
+        ("decode model narrow.npy -o Y.npy", "narrow.npy must have 8 columns for this model, got"),
+        ("decode model nan.npy -o Y.npy", "row 3, column 2 must be a finite number, got nan"),
         ("decode model codes.npz -o codes.npz", "must not be the input codes.npz"),
-        ("info X.npy", "X.npy is no model file"),
-        ("info folder", "folder is a folder"),
+        ("info X.npy", "X.npy is not a model file"),
+        ("info folder", "expected a model file, got a folder: folder."),
     ],
 )
-def test_bad_input_gets_a_sentence_and_leaves_no_file(
-    line: str, message: str, here: Path, fitted: bytes, capsys: pytest.CaptureFixture[str]
+def test_invalid_input_is_reported_and_no_file_is_written(
+    line: str, message: str, here: Path, model: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("model").write_bytes(fitted)
     assert run("encode model X.npy -o codes.npz -q") == 0
-    bad = X.copy()
+    bad = np.hstack([X, X[:, :2]]) if line.startswith("decode") else X.copy()
     bad[2, 1] = np.nan
     np.save("nan.npy", bad)
     np.save("narrow.npy", X[:, :3])
     Path("empty.npy").touch()
     Path("folder").mkdir()
-    Path("cut").write_bytes(Path("model").read_bytes()[:-1])
+    Path("truncated").write_bytes(Path("model").read_bytes()[:-1])
     before = {path: path.read_bytes() for path in here.iterdir() if path.is_file()}
     capsys.readouterr()
     assert run(line) == 2
@@ -250,21 +280,21 @@ def test_bad_input_gets_a_sentence_and_leaves_no_file(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("fit X.npy -o m --alpha 1 --alpha-share 1", "--alpha-share: not allowed with argument"),
-        ("fit X.npy -o m -m many", "-m/--components: must be an integer from 1, got 'many'"),
-        ("fit X.npy -o m -m 0", "-m/--components: must be an integer from 1, got '0'"),
-        ("fit X.npy -o m --max-iter 0", "--max-iter: must be an integer from 1"),
-        ("fit X.npy -o m --batch-size 1.5", "--batch-size: must be an integer from 1"),
-        ("fit X.npy -o m --alpha -1", "--alpha: must be a number from 0, got '-1'"),
-        ("fit X.npy -o m --alpha-share nan", "--alpha-share: must be a number from 0"),
-        ("fit X.npy -o m --tol inf", "--tol: must be a number from 0, got 'inf'"),
+        ("fit X.npy -o m -m many", "-m/--components: must be an integer of at least 1, got 'many'"),
+        ("fit X.npy -o m -m 0", "-m/--components: must be an integer of at least 1, got '0'"),
+        ("fit X.npy -o m --max-iter 0", "--max-iter: must be an integer of at least 1"),
+        ("fit X.npy -o m --batch-size 1.5", "--batch-size: must be an integer of at least 1"),
+        ("fit X.npy -o m --alpha -1", "--alpha: must be a number of at least 0, got '-1'"),
+        ("fit X.npy -o m --alpha nan", "--alpha: must be a number of at least 0, got 'nan'"),
+        ("fit X.npy -o m --tol inf", "--tol: must be a number of at least 0, got 'inf'"),
         ("encode model X.npy", "arguments are required: -o/--output"),
-        ("encode model X.npy -o c.npy --threshold x", "must be a number from 0 or match, got 'x'"),
-        ("encode model X.npy -o c.npy --threshold nan", "--threshold: must be a number from 0"),
-        ("encode model X.npy -o c.npy --jobs 0", "--jobs: must be an integer but 0"),
+        ("encode model X.npy -o c.npy --threshold x", "at least 0, match or alpha, got 'x'"),
+        ("encode model X.npy -o c.npy --threshold nan", "--threshold: must be a number of at"),
+        ("encode model X.npy -o c.npy --algorithm relearn", "--algorithm: invalid choice"),
+        ("encode model X.npy -o c.npy --jobs 0", "--jobs: must be an integer other than 0"),
     ],
 )
-def test_bad_options_are_named(
+def test_invalid_options_are_reported(
     line: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:

@@ -1,26 +1,27 @@
-"""The command line: ``lincode fit``, ``encode``, ``decode``, ``info``, ``data`` and ``reproduce``.
+"""The command line interface: ``lincode fit``, ``encode``, ``decode`` and ``info``.
 
-Each command is one function of its arguments that returns an exit code. What all of them share is
-here: errors that are meant for the user are one sentence, everything else keeps its traceback.
+Errors in the input are printed as one line. All other errors are bugs and keep their traceback.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import lincode
-from lincode.cli import data, info, reproduce, vectors
+from sklearn.exceptions import NotFittedError
 
-REFUSED, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
-"""Exit codes: bad input, Ctrl-C (128 + SIGINT), nobody reads on (128 + SIGPIPE)."""
-SENTENCES = (ValueError, TypeError, ArithmeticError, ImportError, OSError)
-"""What lincode and scikit-learn raise to tell the user something."""
+from lincode.cli.arguments import build_parser
+from lincode.exceptions import InvalidInputError, MissingDependencyError
+
+INVALID_INPUT = 2
+"""Exit code for errors in the input."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 + SIGINT."""
+CLOSED_PIPE = 141
+"""Exit code when the reader of the output stops reading: 128 + SIGPIPE."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,83 +30,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, default=None
-        The arguments after the program's name. None means those of this process.
+        The arguments after the name of the program. None means the arguments of this process.
 
     Returns
     -------
     int
-        0 if all went well; 2 for bad input, which a line on stderr explains; 130 after Ctrl-C.
+        The exit code: 0 for success, 2 for errors in the input, which are printed to stderr, 130
+        after Ctrl-C, and 141 when the reader of the output stops reading.
     """
-    args = _parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     try:
-        with _plain_warnings():
-            code = int(args.func(args))
+        with _print_warnings():
+            args.func(args)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        _say("interrupted.")
+        _print_message("interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:  # as in lincode info model | head -1
+    except BrokenPipeError:  # For example, `lincode info model | head -1`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        return CLOSED_PIPE
     except MemoryError as error:
-        _say(f"the memory does not suffice: {error}. fit --minibatch holds a part of npy data.")
-        return REFUSED
-    except SENTENCES as error:
-        if not _on_purpose(error):
+        _print_message(
+            f"not enough memory: {error}. lincode fit --minibatch reads npy files in batches."
+        )
+        return INVALID_INPUT
+    except (InvalidInputError, MissingDependencyError, NotFittedError) as error:
+        _print_message(str(error))
+        return INVALID_INPUT
+    except OSError as error:
+        if not error.strerror:
             raise
-        _say(_sentence(error))
-        return REFUSED
-    return code
+        file = f": {error.filename}" if error.filename else ""
+        _print_message(f"{error.strerror}{file}.")
+        return INVALID_INPUT
+    return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lincode",
-        description="Sparse codes at the price of one matrix product.",
-        epilog="lincode COMMAND --help says what a command takes.",
-    )
-    parser.add_argument("--version", action="version", version=f"lincode {lincode.__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for commands in (vectors, info, data, reproduce):
-        commands.add(subparsers)
-    return parser
-
-
-def _say(text: str) -> None:
-    print(f"lincode: {text}", file=sys.stderr, flush=True)
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        named = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror}{named}."
-    return " ".join(str(error).split())
-
-
-def _on_purpose(error: BaseException) -> bool:
-    """Whether an error is a sentence for the user, and not a bug that happens to be of its type.
-
-    A sentence comes from a ``raise`` of ours or of scikit-learn's checks, or from the operating
-    system about a file.
-    """
-    if isinstance(error, OSError) and error.strerror:
-        return True
-    frame, _ = list(traceback.walk_tb(error.__traceback__))[-1]
-    (last,) = traceback.extract_tb(error.__traceback__)[-1:]
-    room = str(frame.f_globals.get("__name__", "")).split(".")[0]
-    return room in ("lincode", "sklearn") and (last.line or "").startswith("raise")
+def _print_message(text: str) -> None:
+    """Print a message as one line to stderr."""
+    print(f"lincode: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as lines, each said once; they are about the data, not about a line of Python."""
-    said = set()
+def _print_warnings() -> Iterator[None]:
+    """Print each warning once, as one line without a source location."""
+    printed = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        text = " ".join(str(message).split())
-        if text not in said:
-            said.add(text)
-            _say(f"warning: {text}")
+        text = str(message)
+        if text not in printed:
+            printed.add(text)
+            _print_message(f"warning: {text}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -335,8 +335,17 @@ class _Iterate:
         if sigma == 0:
             soft_threshold(Z, t, positive=positive, out=V)
         else:
-            options = {"slope": self.slope, "positive": positive, "out": V, "work": self.work}
-            soft_threshold_along(Z, t, v, sigma / L, Y @ v, **options)
+            soft_threshold_along(
+                Z,
+                t,
+                v,
+                sigma / L,
+                Y @ v,
+                slope=self.slope,
+                positive=positive,
+                out=V,
+                work=self.work,
+            )
         Y -= V
         moved = np.subtract(V, self.U, out=Z)
         uphill = L * np.einsum("ij,ij->i", Y, moved) + sigma * (Y @ v) * (moved @ v)

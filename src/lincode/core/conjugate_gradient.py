@@ -1,10 +1,11 @@
-"""Sparse codes with a smooth penalty, for a given D: the codes of Sparsenet (paper eq. 5).
+"""Sparse codes with a smooth penalty for a fixed dictionary D: the codes of Sparsenet (eq. 5).
 
-    min_u ½‖x − u D‖² + λ Σ g(u/σ)      row by row
+    min_u ½‖x − u D‖² + λ Σ g(u/σ)      for every row x of X
 
-by nonlinear conjugate gradient on all rows at once, one product with D Dᵀ a step. The length of a
-step is the minimiser along the line of the parabola above g (see ``penalties.py``): no search,
-and no row ever goes up.
+All rows are solved together by nonlinear conjugate gradient, with one product by D Dᵀ per
+iteration. The step size minimises, along the search direction, the upper bound of the energy in
+which the parabola of ``smooth_functions.py`` replaces g. So no line search is needed, and the
+energy of a row never increases.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lincode.core.penalties import Penalty
+from lincode.core.smooth_functions import Penalty
 from lincode.core.types import Array, Rows
 
 
-class SmoothCodes(NamedTuple):
-    """What the steps end with."""
+class SmoothPenaltyCodes(NamedTuple):
+    """The result of :func:`smooth_penalty_codes`."""
 
     U: Array
-    n_open: int
-    """Rows that max_iter cut short"""
+    """Codes (N, m)"""
+    n_not_converged: int
+    """Number of rows that reached max_iter before tol"""
 
 
-def smooth_codes(
+def smooth_penalty_codes(
     X: Rows,
     D: Array,
     lam: float,
@@ -34,59 +36,62 @@ def smooth_codes(
     *,
     tol: float,
     max_iter: int,
-) -> SmoothCodes:
-    """Codes of the rows X, from where Olshausen and Field start: x Dᵀ/‖d‖².
+) -> SmoothPenaltyCodes:
+    """Return a local minimiser of the energy of each row, starting from x Dᵀ/‖d‖².
 
-    A row leaves when its gradient is at most ``tol`` times as long as x Dᵀ, so no row feels which
-    others it is with.
+    This is the starting point of Olshausen and Field. A row has converged when the norm of its
+    gradient is at most ``tol`` times the norm of x Dᵀ. It is then removed from the iteration, so
+    its code does not depend on the other rows.
     """
     H, B = D @ D.T, np.asarray(X @ D.T)
-    length = np.diag(H)
-    codes = np.divide(B, length, out=np.zeros_like(B), where=length > 0)
-    enough = tol * np.linalg.norm(B, axis=1)
+    squared_norms = np.diag(H)
+    codes = np.divide(B, squared_norms, out=np.zeros_like(B), where=squared_norms > 0)
+    gradient_limit = tol * np.linalg.norm(B, axis=1)
 
-    def slope(U: Array) -> Array:
-        return np.asarray(lam / sigma * penalty.slope(U / sigma), dtype=B.dtype)
+    def penalty_gradient(U: Array) -> Array:
+        return np.asarray(lam / sigma * penalty.derivative(U / sigma), dtype=B.dtype)
 
+    # The variables below hold only the rows that have not converged; `rows` are their indices.
     rows, U = np.arange(len(B)), codes.copy()
     UH = U @ H
-    G = UH - B + slope(U)
+    G = UH - B + penalty_gradient(U)
     P = -G
-    for done in range(max_iter + 1):
-        going = np.linalg.norm(G, axis=1) > enough[rows]
-        if not going.all():
+    for n_iter in range(max_iter + 1):
+        active = np.linalg.norm(G, axis=1) > gradient_limit[rows]
+        if not active.all():
             codes[rows] = U
-            rows, B = rows[going], B[going]
-            U, UH, G, P = U[going], UH[going], G[going], P[going]
-        if not rows.size or done == max_iter:
+            rows, B = rows[active], B[active]
+            U, UH, G, P = U[active], UH[active], G[active], P[active]
+        if not rows.size or n_iter == max_iter:
             break
         PH = P @ H
-        bend = _dot(penalty.weight(U / sigma) * P, P) * (lam / sigma / sigma)
-        step = _ratio(-_dot(G, P), _dot(P, PH) + bend)[:, None]
+        penalty_curvature = _dot(penalty.weight(U / sigma) * P, P) * (lam / sigma / sigma)
+        step = _ratio(-_dot(G, P), _dot(P, PH) + penalty_curvature)[:, None]
         U += step * P
         UH += step * PH
-        before, G = G, UH - B + slope(U)
-        # Polak and Ribière's share of the old direction, none where it would lead uphill.
-        share = np.maximum(_ratio(_dot(G, G - before), _dot(before, before)), 0)
-        share = np.where(_dot(G, P) * share >= _dot(G, G), 0, share)
-        P *= share[:, None]
+        G_old, G = G, UH - B + penalty_gradient(U)
+        # The factor of Polak and Ribière, set to 0 where the new direction would be an ascent.
+        beta = np.maximum(_ratio(_dot(G, G - G_old), _dot(G_old, G_old)), 0)
+        beta = np.where(_dot(G, P) * beta >= _dot(G, G), 0, beta)
+        P *= beta[:, None]
         P -= G
     codes[rows] = U
-    return SmoothCodes(codes, len(rows))
+    return SmoothPenaltyCodes(codes, len(rows))
 
 
-def smooth_energy(
+def smooth_penalty_energy(
     X: Array, U: Array, D: Array, lam: float, sigma: float, penalty: Penalty
 ) -> float:
-    """½‖X − U D‖² + λ Σ g(U/σ), the sum over rows in float64."""
+    """Return ½‖X − U D‖² + λ Σ g(U/σ), summed over rows in float64."""
     R = X - U @ D
     return 0.5 * float(np.square(R).sum(dtype=np.float64)) + lam * penalty.sum(U / sigma)
 
 
 def _dot(A: Array, B: Array) -> Array:
+    """Return the inner product of each row of A with the same row of B."""
     return np.asarray(np.einsum("ij,ij->i", A, B))
 
 
 def _ratio(a: Array, b: Array) -> Array:
-    """a/b, 0 where b is not positive."""
+    """Return a/b, and 0 where b is not positive."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

@@ -147,7 +147,7 @@ class _DualPoint:
 
 
 def _line_search(point: _DualPoint, step: Array, UtU: Array, UtX: Array) -> _DualPoint:
-    """Return the point after the longest of step, step/2, step/4, … that does not lower the dual."""
+    """Return the point after the first of step, step/2, step/4, … that does not lower the dual."""
     length = 1.0
     while length > MIN_STEP:
         new = _DualPoint(np.maximum(point.multipliers + length * step, 0.0), UtU, UtX)

@@ -6,78 +6,104 @@ from typing import Any
 
 import numpy as np
 
-from lincode.rows.memory import dense, dense_blocks
 from lincode.core.types import Rows
+from lincode.estimators.network import BaseTwoLayerNetwork, check_positive
 from lincode.estimators.validation import check_choice
-from lincode.estimators._network import LayersNetwork, check_positive
+from lincode.networks.ascnn import ASCNNEnergy, FirstStageTraining, FirstStageWeights, fit_encoder
+from lincode.networks.epochs import root_mean_square
+from lincode.networks.layers import Layers, TwoLayerTraining
 from lincode.networks.training import Callback, Outcome, Reason
-from lincode.networks._epochs import scale_of
-from lincode.networks._layers import LayersTraining, Weights
-from lincode.networks.ascnn import ASCNNEnergy, Bottom, BottomTraining, fit_encoder
+from lincode.rows.memory import dense, dense_blocks
 
 
-class ASCNN(LayersNetwork):
-    """An associative sparse coding network, learned in three stages (the paper's eqs. 3 and 4).
+class ASCNN(BaseTwoLayerNetwork):
+    """Associative sparse coding neural network (equations 3 and 4 of the paper).
 
-    Minimises first over the inputs Z of its hidden units and the dictionary D
+    ASCNN is trained in three stages. The first stage minimises over the inputs Z of the hidden
+    units and the dictionary D
 
-        E = ½‖X − φ(Z) D‖² + λ Σ log(1 + (z/σ)²),
+        E = ½‖X − φ(Z) D‖² + λ Σ log(1 + (z/σ)²).
 
-    then fits the encoder C to Z, and at last minimises the same energy with Z = X Cᵀ over D and
-    C. The code of a sample is φ(x Cᵀ).
+    The second stage fits the encoder C by least squares, so that X Cᵀ approximates Z. The third
+    stage minimises the same energy with Z = X Cᵀ over D and C. The first and the third stage use
+    mini-batch gradient descent with Adam. The code of a sample x is φ(x Cᵀ).
 
     Parameters
     ----------
     n_components : int, default=None
-        Number m of units. None means the number of features.
+        Number of units (atoms). None means the number of features.
     alpha : float, default=0.1
-        Sparsity λ ≥ 0.
+        Sparsity parameter λ ≥ 0. A larger value gives smaller codes. There is no largest useful
+        value as for SCNN: the slope of log(1 + (z/σ)²) is zero at z = 0, so no ``alpha`` makes
+        all codes exactly zero.
     activation : {"tanh", "linear"}, default="tanh"
-        φ.
+        Activation function φ of the hidden units. The original network uses "tanh".
     sigma : float, default=1.0
-        Scale σ > 0 of the penalty. Our choice.
+        Scale σ > 0 of the penalty. The original papers leave this open; the default is our
+        choice.
     init : {"scaled", "paper"}, default="scaled"
-        Weights at the start: uniform, of a size that suits the data and the number of units (our
-        choice), or uniform in [−1, 1].
+        Distribution of the random initial weights. "paper" means uniform in [−1, 1]. "scaled"
+        means uniform with a width that follows from the scale of the data and the number of units
+        and features. The original papers do not mention "scaled"; it is our choice.
     learning_rate : float, default=0.01
-        Length of a step at the start, in units of the data's scale; it falls to zero along half a
-        cosine. Our choice, see the guide.
+        Step size of Adam in the first pass of a stage, for data whose root mean square is 1; it is
+        rescaled for other data. The rate decreases to zero along half a cosine. The original
+        papers leave this open; this default was chosen on validation digits (see
+        ``benchmarks/network_defaults.py``).
     batch_size : int, default=50
-        Samples a step is made from. Our choice.
+        Number of samples per gradient step. The original papers leave this open; this default was
+        chosen on validation digits (see ``benchmarks/network_defaults.py``).
     max_iter : int, default=150
-        Passes over the samples in the first stage, and again in the last. Our choice.
+        Number of passes over the samples in the first stage, and again in the third. All of them
+        are made, unless the callback stops training. The original papers leave this open; this
+        default was chosen on validation digits (see ``benchmarks/network_defaults.py``).
     random_state : int, RandomState instance or None, default=None
-        Seed of the start and of the order of samples.
+        Seed of the initial weights and of the order of the samples. Pass an int for the same
+        result in every call.
     warm_start : bool, default=False
-        Start the next ``fit`` from the present weights.
+        Whether ``fit`` starts from the weights of the previous ``fit`` instead of random weights.
+        All three stages are made again.
     verbose : int, default=0
-        Above 0, print a line after each pass.
+        If it is greater than 0, ``fit`` prints one line after each pass.
     callback : callable, default=None
-        Called after each pass with a :class:`lincode.Iteration`, whose counts are those of the
-        stage. If it returns something true, training ends there and what was learned is kept; in
-        the first stage, with an encoder fitted to it but no third stage, as ``stop_reason_``
-        then says.
+        Function that is called after each pass with a :class:`lincode.Iteration`, which counts
+        the passes of the current stage. If it returns a true value, training stops and the best
+        weights of this stage are kept. If this happens in the first stage, the encoder is still
+        fitted in the second stage, but the third stage is skipped and ``stop_reason_`` says so.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The dictionary D, an atom a row.
+        The dictionary D, one atom per row.
     encoder_ : array of shape (n_components, n_features)
-        The encoder C, a filter a row.
+        The encoder C, one filter per row.
     energy_ : float
-        E on the training data, the sum over samples.
+        Energy E of the training data with Z = X Cᵀ and the fitted weights, summed over samples.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E of the last stage at its start and after each pass; the last is the lowest, which is
+        Energy at the start of the third stage and after each of its passes. The last entry is
+        replaced by the lowest one, ``energy_``, because the weights with the lowest energy are
         kept.
+    first_stage_energy_path_ : array of shape (n_passes + 1,)
+        Energy at the start of the first stage and after each of its passes. The last entry is
+        replaced by the lowest one.
     n_iter_ : int
-        Passes done in the last stage; 0 where the callback ended the first.
+        Number of passes that were made in the third stage. It is 0 if the callback stopped
+        training in the first stage.
     stop_reason_ : str
-        Why training ended, in a sentence.
+        Sentence that says why training ended.
     n_features_in_ : int
-    feature_names_in_ : array of str
-        Where X had column names that are all strings.
-    bottom_energy_path_ : array
-        E of the first stage, in the same way.
+        Number of features of the training data.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of the features. It exists only if X had column names that are all strings.
+
+    Notes
+    -----
+    The energy does not limit the length of the atoms. Small codes with long atoms reconstruct X
+    as well as large codes with short atoms, and they have a smaller penalty. Only the activation
+    function and the limited number of passes keep the codes from shrinking further.
+
+    Codes are never exactly zero. Use :func:`lincode.metrics.sparsity_curve` or
+    :func:`lincode.metrics.sparsity_area` to measure how sparse they are.
 
     References
     ----------
@@ -90,7 +116,7 @@ class ASCNN(LayersNetwork):
     >>> from sklearn.datasets import load_digits
     >>> from lincode import ASCNN
     >>> X = load_digits().data / 16
-    >>> codes = ASCNN(n_components=20, random_state=0).fit_transform(X)
+    >>> codes = ASCNN(n_components=20, max_iter=20, random_state=0).fit_transform(X)
     >>> codes.shape
     (1797, 20)
     """
@@ -124,31 +150,36 @@ class ASCNN(LayersNetwork):
         self.verbose = verbose
         self.callback = callback
 
-    def _terms(self) -> ASCNNEnergy:
+    def _energy_function(self) -> ASCNNEnergy:
         return ASCNNEnergy(
             lam=float(self.alpha), sigma=float(self.sigma), activation=self.activation
         )
 
-    def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
-        terms, pace, scale = self._terms(), self._pace(), scale_of(X)
-        start = self._first_layers(X, known, scale, rng)
-        Z = np.asarray(X @ start.C.T.astype(X.dtype))
-        bottom = BottomTraining(X, Bottom(Z, start.D), terms, pace, rng, scale=scale)
-        first = self._train(bottom)
-        self.bottom_energy_path_ = np.array(first.energy_path)
-        Z, D = bottom.weights
-        layers = Weights(D, fit_encoder(X, Z))
-        if first.reason is not Reason.CALLBACK:
-            training = LayersTraining(X, layers, terms, pace, rng, scale=scale)
-            return self._learn_layers(training, X)
+    def _fit_weights(
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+    ) -> Outcome:
+        energy_function, schedule = self._energy_function(), self._schedule()
+        scale = root_mean_square(X)
+        initial = self._initial_layers(X, previous, scale, rng)
+        Z = np.asarray(X @ initial.C.T.astype(X.dtype))
+        first_stage = FirstStageTraining(
+            X, FirstStageWeights(Z, initial.D), energy_function, schedule, rng, scale=scale
+        )
+        first_outcome = self._train(first_stage)
+        self.first_stage_energy_path_ = np.array(first_outcome.energy_path)
+        Z, D = first_stage.weights
+        layers = Layers(D, fit_encoder(X, Z))
+        if first_outcome.reason is not Reason.CALLBACK:
+            third_stage = TwoLayerTraining(X, layers, energy_function, schedule, rng, scale=scale)
+            return self._train_layers(third_stage, X)
         self.components_, self.encoder_ = layers.astype(X.dtype)
         energy = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
-        return Outcome([energy], 0, first.reason)
+        return Outcome([energy], 0, first_outcome.reason)
 
-    def _why(self, outcome: Outcome) -> str:
+    def _stop_reason(self, outcome: Outcome) -> str:
         if outcome.n_iter == 0:
-            return f"{outcome.reason.value} in the first stage, so there was no third"
-        return super()._why(outcome)
+            return f"{outcome.reason.value} in the first stage, so the third stage was skipped"
+        return super()._stop_reason(outcome)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

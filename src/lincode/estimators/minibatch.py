@@ -252,10 +252,10 @@ class MiniBatchSCNN(BaseSCNN):
             with blas_threads(matrix_threads(max(m, p), n_threads)):
                 batch = self._fit_batches(X, n_threads)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
-        if self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1:
-            if self.max_no_improvement is not None:
-                message = f"MiniBatchSCNN: {self.stop_reason_}."
-                warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
+        if not_converged and self.max_no_improvement is not None:
+            message = f"MiniBatchSCNN: {self.stop_reason_}."
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self._warn_about_codes(batch)
         return self
 

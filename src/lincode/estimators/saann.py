@@ -7,74 +7,88 @@ from typing import Any
 import numpy as np
 
 from lincode.core.types import Rows
+from lincode.estimators.network import BaseTwoLayerNetwork
 from lincode.estimators.validation import check_choice
-from lincode.estimators._network import LayersNetwork
-from lincode.networks.training import Callback, Outcome
-from lincode.networks._epochs import scale_of
-from lincode.networks._layers import LayersTraining
+from lincode.networks.epochs import root_mean_square
+from lincode.networks.layers import TwoLayerTraining
 from lincode.networks.saann import SAANNEnergy
+from lincode.networks.training import Callback, Outcome
 
 
-class SAANN(LayersNetwork):
-    """A sparse auto-associative network: both layers by gradient descent (the paper's eq. 2).
+class SAANN(BaseTwoLayerNetwork):
+    """Sparse auto-associative neural network (equation 2 of the paper).
 
-    Minimises over the dictionary D and the encoder C
+    SAANN minimises over the dictionary D and the encoder C
 
-        E = ½‖X − U D‖² + λ Σ log(1 + u²),      U = φ(X Cᵀ)
+        E = ½‖X − U D‖² + λ Σ log(1 + u²),      U = φ(X Cᵀ),
 
-    with hidden units φ that are sigmoids in the original. The code of a sample is φ(x Cᵀ).
+    by mini-batch gradient descent with Adam. The code of a sample x is φ(x Cᵀ).
 
     Parameters
     ----------
     n_components : int, default=None
-        Number m of units. None means the number of features.
+        Number of units (atoms). None means the number of features.
     alpha : float, default=0.1
-        Sparsity λ ≥ 0.
+        Sparsity parameter λ ≥ 0. A larger value gives smaller codes. There is no largest useful
+        value as for SCNN: the slope of log(1 + u²) is zero at u = 0, so no ``alpha`` makes all
+        codes exactly zero.
     activation : {"sigmoid", "tanh", "linear"}, default="sigmoid"
-        φ.
+        Activation function φ of the hidden units. The original network uses "sigmoid".
     init : {"scaled", "paper"}, default="scaled"
-        Weights at the start: uniform, of a size that suits the data and the number of units (our
-        choice), or uniform in [−1, 1].
+        Distribution of the random initial weights. "paper" means uniform in [−1, 1]. "scaled"
+        means uniform with a width that follows from the scale of the data and the number of units
+        and features. The original papers do not mention "scaled"; it is our choice.
     learning_rate : float, default=0.005
-        Length of a step at the start, in units of the data's scale; it falls to zero along half a
-        cosine. Our choice, see the guide.
+        Step size of Adam in the first pass, for data whose root mean square is 1; it is rescaled
+        for other data. The rate decreases to zero along half a cosine. The original papers leave
+        this open; this default was chosen on validation digits (see
+        ``benchmarks/network_defaults.py``).
     batch_size : int, default=25
-        Samples a step is made from. Our choice.
+        Number of samples per gradient step. The original papers leave this open; this default was
+        chosen on validation digits (see ``benchmarks/network_defaults.py``).
     max_iter : int, default=300
-        Passes over the samples. Our choice.
+        Number of passes over the samples. All of them are made, unless the callback stops
+        training. The original papers leave this open; this default was chosen on validation
+        digits (see ``benchmarks/network_defaults.py``).
     random_state : int, RandomState instance or None, default=None
-        Seed of the start and of the order of samples.
+        Seed of the initial weights and of the order of the samples. Pass an int for the same
+        result in every call.
     warm_start : bool, default=False
-        Start the next ``fit`` from the present weights.
+        Whether ``fit`` starts from the weights of the previous ``fit`` instead of random weights.
     verbose : int, default=0
-        Above 0, print a line after each pass.
+        If it is greater than 0, ``fit`` prints one line after each pass.
     callback : callable, default=None
-        Called after each pass with a :class:`lincode.Iteration`. Training ends there, and what was
-        learned is kept, if it returns something true.
+        Function that is called after each pass with a :class:`lincode.Iteration`. If it returns a
+        true value, training stops and the best weights so far are kept.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The dictionary D, an atom a row.
+        The dictionary D, one atom per row.
     encoder_ : array of shape (n_components, n_features)
-        The encoder C, a filter a row.
+        The encoder C, one filter per row.
     energy_ : float
-        E on the training data, the sum over samples.
+        Energy E of the training data with the fitted weights, summed over samples.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E at the start and after each pass; the last is the lowest, which is kept.
+        Energy of the initial weights and after each pass. The last entry is replaced by the lowest
+        one, ``energy_``, because the weights with the lowest energy are kept.
     n_iter_ : int
-        Passes done.
+        Number of passes that were made.
     stop_reason_ : str
-        Why training ended, in a sentence.
+        Sentence that says why training ended.
     n_features_in_ : int
-    feature_names_in_ : array of str
-        Where X had column names that are all strings.
+        Number of features of the training data.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of the features. It exists only if X had column names that are all strings.
 
     Notes
     -----
-    The energy has no term that holds D: small codes and large atoms reconstruct as well as large
-    codes and small atoms, at a lower penalty. Only the activation and the finite training keep the
-    codes at their size.
+    The energy does not limit the length of the atoms. Small codes with long atoms reconstruct X
+    as well as large codes with short atoms, and they have a smaller penalty. Only the activation
+    function and the limited number of passes keep the codes from shrinking further.
+
+    Codes are never exactly zero. Use :func:`lincode.metrics.sparsity_curve` or
+    :func:`lincode.metrics.sparsity_area` to measure how sparse they are.
 
     References
     ----------
@@ -86,7 +100,7 @@ class SAANN(LayersNetwork):
     >>> from sklearn.datasets import load_digits
     >>> from lincode import SAANN
     >>> X = load_digits().data / 16
-    >>> codes = SAANN(n_components=20, random_state=0).fit_transform(X)
+    >>> codes = SAANN(n_components=20, max_iter=50, random_state=0).fit_transform(X)
     >>> codes.shape
     (1797, 20)
     """
@@ -118,14 +132,18 @@ class SAANN(LayersNetwork):
         self.verbose = verbose
         self.callback = callback
 
-    def _terms(self) -> SAANNEnergy:
+    def _energy_function(self) -> SAANNEnergy:
         return SAANNEnergy(lam=float(self.alpha), activation=self.activation)
 
-    def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
-        scale = scale_of(X)
-        start = self._first_layers(X, known, scale, rng)
-        training = LayersTraining(X, start, self._terms(), self._pace(), rng, scale=scale)
-        return self._learn_layers(training, X)
+    def _fit_weights(
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+    ) -> Outcome:
+        scale = root_mean_square(X)
+        initial = self._initial_layers(X, previous, scale, rng)
+        training = TwoLayerTraining(
+            X, initial, self._energy_function(), self._schedule(), rng, scale=scale
+        )
+        return self._train_layers(training, X)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

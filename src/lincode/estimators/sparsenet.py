@@ -9,91 +9,114 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.types import Array, Rows
+from lincode.estimators.network import BaseGradientNetwork, check_positive
 from lincode.estimators.validation import check_choice, check_number
-from lincode.estimators._network import BatchNetwork, check_positive
-from lincode.networks.training import Callback, Outcome
-from lincode.networks._epochs import scale_of
+from lincode.exceptions import InvalidInputError
+from lincode.networks.epochs import root_mean_square
 from lincode.networks.sparsenet import GainControl, SparsenetEnergy, SparsenetTraining
+from lincode.networks.training import Callback, Outcome
 from lincode.rows.memory import code_blocks
 
+ORIGINAL_ALPHA = 0.22
+"""λ divided by the variance goal in the original: β σₙ² = 2.2 · 0.01 for a variance of 0.1."""
 
-class Sparsenet(BatchNetwork):
-    """Olshausen and Field's sparse coding: a dictionary, and no encoder (the paper's eq. 5).
 
-    Minimises over the codes U and the dictionary D
+class Sparsenet(BaseGradientNetwork):
+    """Sparse coding of Olshausen and Field, without an encoder (equation 5 of the paper).
 
-        E = ½‖X − U D‖² + λ Σ g(u/σ),
+    Sparsenet minimises over the codes U and the dictionary D
 
-    with each atom's length held by a gain that drives the variance of its coefficient to a goal.
-    ``transform`` solves for the codes: E has many local minima in U, and the one below the start
-    x Dᵀ/‖d‖² is taken.
+        E = ½‖X − U D‖² + λ Σ g(u/σ).
+
+    The energy does not limit the length of the atoms. Instead, gain control rescales each atom
+    after every step, so that the variance of its coefficient approaches ``variance_goal``.
+    ``transform`` computes codes by conjugate gradient. E can have many local minima in U; the one
+    that is reached from the starting point x Dᵀ/‖d‖² is returned.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number m of units. None means the number of features.
+        Number of units (atoms). None means the number of features.
     alpha : float, default=None
-        Sparsity λ ≥ 0. None means 0.22 of the variance goal: the original's β σₙ² = 2.2 · 0.01
-        for data of variance 0.1.
+        Sparsity parameter λ ≥ 0. None means 0.22 times the variance goal, as in the original,
+        where λ = 0.022 for data of variance 0.1. There is no largest useful value as for SCNN:
+        the slope of the "log" and "exp" penalties is zero at u = 0, and with "l1" the ``alpha``
+        above which all codes vanish depends on the lengths of the atoms, which gain control
+        changes during training.
     penalty : {"log", "exp", "l1"}, default="log"
-        g(a): log(1 + a²), 1 − exp(−a²), or |a| (rounded off within 0.001 of 0).
+        Penalty function g(a): log(1 + a²), 1 − exp(−a²), or |a|. The corner of |a| is rounded
+        within about 0.001 of zero.
     sigma : float, default=None
-        Scale σ > 0 of the penalty. None means the root of the variance goal: the original's 0.316
-        for data of variance 0.1.
+        Scale σ > 0 of the penalty. None means the square root of the variance goal, as in the
+        original, where σ = 0.316 for data of variance 0.1.
     variance_goal : float, default=None
-        What the variance of each coefficient is driven to. None means the mean square of the
-        entries of X: the original's 0.1 for data of variance 0.1.
+        Variance that gain control aims at for every coefficient. None means the mean square of the
+        entries of X, as in the original, where it is 0.1 for data of variance 0.1.
     variance_rate : float, default=0.001
-        Share of each sample in the running variance of a coefficient, below 1. The original's.
+        Weight of one sample in the running average of the variances, at least 0 and less than 1.
+        The default is that of the original.
     gain : float, default=0.02
-        Exponent with which the length of an atom follows that variance. The original's.
+        Exponent of gain control: after every step, the length of an atom is multiplied by
+        (variance / variance_goal) to the power of ``gain``. 0 keeps all lengths fixed. The default
+        is that of the original.
     code_steps : int, default=30
-        Conjugate gradient steps for the codes of a batch in training. The original's are about 10,
-        which suits whitened data; on data with a common direction, as digits, they leave the
-        codes so far from their minimum that the atoms' lengths do not settle. Our choice.
+        Number of conjugate gradient iterations for the codes of a batch during training. The
+        original makes about 10, which is enough for whitened data. For data whose samples have a
+        large common component, such as digits, 10 leave the codes too far from the minimum, and
+        the lengths of the atoms do not converge. This default was chosen on validation digits (see
+        ``benchmarks/network_defaults.py``).
     learning_rate : float, default=0.1
-        Length of a step at the start, as a share of the mean of residual times code over
-        the variance goal: the original's 1.0 for data of variance 0.1. It falls to zero along half
-        a cosine, which is our choice.
+        Step size of the dictionary in the first pass. A step is ``learning_rate`` divided by the
+        variance goal, times the mean over the batch of code times residual. The default is that of
+        the original, where the factor is 1.0 for data of variance 0.1. The rate decreases to zero
+        along half a cosine, which is our choice.
     batch_size : int, default=100
-        Samples a step is made from. The original's.
+        Number of samples per gradient step. The default is that of the original.
     max_iter : int, default=100
-        Passes over the samples. Our choice.
+        Number of passes over the samples. All of them are made, unless the callback stops
+        training. The original papers leave this open; the default is our choice.
     transform_tol : float, default=1e-3
-        Length of the gradient, as a share of that of x Dᵀ, to which codes are solved at
-        ``transform`` and ``score``.
+        Tolerance of the codes in ``transform`` and ``score``. A code has converged when the norm of
+        its gradient is at most ``transform_tol`` times the norm of x Dᵀ.
     transform_max_iter : int, default=1000
-        Most conjugate gradient steps there.
+        Largest number of conjugate gradient iterations in ``transform`` and ``score``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start and of the order of samples.
+        Seed of the initial weights and of the order of the samples. Pass an int for the same
+        result in every call.
     warm_start : bool, default=False
-        Start the next ``fit`` from the present weights.
+        Whether ``fit`` starts from the dictionary and the variances of the previous ``fit``
+        instead of a random dictionary.
     verbose : int, default=0
-        Above 0, print a line after each pass.
+        If it is greater than 0, ``fit`` prints one line after each pass.
     callback : callable, default=None
-        Called after each pass with a :class:`lincode.Iteration`. Training ends there, and what was
-        learned is kept, if it returns something true.
+        Function that is called after each pass with a :class:`lincode.Iteration`. If it returns a
+        true value, training stops and the current weights are kept.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The dictionary D, an atom a row.
-    alpha_, sigma_ : float
-        The λ and σ that were used.
+        The dictionary D, one atom per row.
+    alpha_ : float
+        The λ that was used in training.
+    sigma_ : float
+        The σ that was used in training.
     variance_ : array of shape (n_components,)
-        Running variance of each coefficient, which the gains follow.
+        Running average of the variance of each coefficient, on which gain control is based.
     energy_ : float
-        E on the training data, the sum over samples.
+        Energy E of the training data after the last pass, summed over samples. Its codes are
+        computed by ``code_steps`` iterations.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E at the start, then of the batches of each pass as they were met, but for the last
-        pass, which stands with the E of all samples after it, ``energy_``.
+        Energy of the initial dictionary and of each pass. The energy of a pass is the sum over its
+        batches, each evaluated before the dictionary step of the batch. The last entry is
+        ``energy_``, which is evaluated after the last pass.
     n_iter_ : int
-        Passes done.
+        Number of passes that were made.
     stop_reason_ : str
-        Why training ended, in a sentence.
+        Sentence that says why training ended.
     n_features_in_ : int
-    feature_names_in_ : array of str
-        Where X had column names that are all strings.
+        Number of features of the training data.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of the features. It exists only if X had column names that are all strings.
 
     References
     ----------
@@ -149,24 +172,33 @@ class Sparsenet(BatchNetwork):
         self.verbose = verbose
         self.callback = callback
 
-    def _learn(self, X: Rows, known: dict[str, Any], rng: np.random.RandomState) -> Outcome:
-        goal = scale_of(X) ** 2 if self.variance_goal is None else float(self.variance_goal)
-        self.alpha_ = 0.22 * goal if self.alpha is None else float(self.alpha)
+    def _fit_weights(
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+    ) -> Outcome:
+        goal = root_mean_square(X) ** 2 if self.variance_goal is None else float(self.variance_goal)
+        self.alpha_ = ORIGINAL_ALPHA * goal if self.alpha is None else float(self.alpha)
         self.sigma_ = float(np.sqrt(goal)) if self.sigma is None else float(self.sigma)
-        D = rng.standard_normal((self._width(X), X.shape[1]))
+        D = rng.standard_normal((self._n_units(X), X.shape[1]))
         D /= np.linalg.norm(D, axis=1, keepdims=True)
         variance = np.full(len(D), goal)
-        if known:
-            D, variance = known["components_"].astype(np.float64), known["variance_"]
-        gain = GainControl(goal, float(self.variance_rate), float(self.gain))
+        if previous:
+            D, variance = previous["components_"].astype(np.float64), previous["variance_"]
         training = SparsenetTraining(
-            X, D, variance, self._terms(), gain, self._pace(), rng, code_steps=self.code_steps
+            X,
+            D,
+            variance,
+            self._energy_function(),
+            GainControl(goal, float(self.variance_rate), float(self.gain)),
+            self._schedule(),
+            rng,
+            code_steps=self.code_steps,
         )
         outcome = self._train(training)
         self.components_, self.variance_ = training.D.astype(X.dtype), training.variance
         return outcome
 
-    def _terms(self) -> SparsenetEnergy:
+    def _energy_function(self) -> SparsenetEnergy:
+        """Return the energy for the current parameters, with the fitted values for None."""
         lam = self.alpha_ if self.alpha is None else float(self.alpha)
         sigma = self.sigma_ if self.sigma is None else float(self.sigma)
         return SparsenetEnergy(lam=lam, sigma=sigma, penalty=self.penalty)
@@ -174,27 +206,30 @@ class Sparsenet(BatchNetwork):
     def _codes(self, X: Rows) -> Array:
         D = self.components_.astype(X.dtype, copy=False)
         U: Array = np.empty((X.shape[0], len(D)), dtype=X.dtype)
-        n_open = 0
+        n_not_converged = 0
         for rows in code_blocks(*U.shape):
-            codes = self._terms().codes(
+            solved = self._energy_function().codes(
                 X[rows], D, tol=float(self.transform_tol), max_iter=self.transform_max_iter
             )
-            U[rows], n_open = codes.U, n_open + codes.n_open
-        if n_open:
+            U[rows] = solved.U
+            n_not_converged += solved.n_not_converged
+        if n_not_converged:
             warnings.warn(
-                f"Sparsenet: the codes of {n_open} of {X.shape[0]} samples are not within"
-                f" transform_tol = {self.transform_tol} after {self.transform_max_iter} steps;"
-                " raise one of the two.",
+                f"Sparsenet: the codes of {n_not_converged} of {X.shape[0]} samples are not within"
+                f" transform_tol={self.transform_tol} after"
+                f" transform_max_iter={self.transform_max_iter} iterations; increase"
+                " transform_max_iter or transform_tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         return U
 
     def _energy(self, X: Array) -> float:
-        return self._terms().value(X, self._codes(X), self.components_.astype(X.dtype, copy=False))
+        D = self.components_.astype(X.dtype, copy=False)
+        return self._energy_function().value(X, self._codes(X), D)
 
-    def _check_alpha(self) -> None:
-        check_number("alpha", self.alpha, 0, or_none=True)
+    def _check_alpha(self, *, or_none: bool = True) -> None:
+        super()._check_alpha(or_none=or_none)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -203,7 +238,7 @@ class Sparsenet(BatchNetwork):
         check_positive("variance_goal", self.variance_goal, or_none=True)
         check_number("variance_rate", self.variance_rate, 0)
         if self.variance_rate >= 1:
-            raise ValueError(f"variance_rate must be below 1, got {self.variance_rate!r}.")
+            raise InvalidInputError(f"variance_rate must be below 1, got {self.variance_rate!r}.")
         check_number("gain", self.gain, 0)
         check_number("code_steps", self.code_steps, 1, integer=True)
         check_number("transform_tol", self.transform_tol, 0)

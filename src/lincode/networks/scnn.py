@@ -209,8 +209,8 @@ class SCNNTraining:
 
     def final_steps(self) -> Iterator[str]:
         """Compute the dictionary to its final tolerance, and the encoder if η = 0."""
-        options = {"tol": self.final_tol, "max_sweeps": MAX_FINAL_SWEEPS}
-        self.D, _ = dictionary_step(self.D, self.stats, **options)
+        tol, max_sweeps = self.final_tol, MAX_FINAL_SWEEPS
+        self.D, _ = dictionary_step(self.D, self.stats, tol=tol, max_sweeps=max_sweeps)
         yield "dictionary"
         if self.weights.eta == 0:
             self.C = encoder_step(self.stats.UtX, self.factor)

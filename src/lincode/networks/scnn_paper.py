@@ -12,8 +12,8 @@ algorithm are corrected as follows (paper → here):
 As in the paper, training stops on the change of the network's reconstruction error. The initial
 encoder is projected onto the row space of X, because no gradient changes the rest of it.
 
-The paper does not define the convergence of an inner loop. Here an inner loop ends when the relative
-change of the iterate is at most ``INNER_RTOL``.
+The paper does not define the convergence of an inner loop. Here an inner loop ends when the
+relative change of the iterate is at most ``INNER_RTOL``.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _row_squares(X: Rows) -> Array:
     if scipy.sparse.issparse(X):
         return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
     X = np.asarray(X, dtype=np.float64)
-    return np.einsum("ij,ij->i", X, X)
+    return np.asarray(np.einsum("ij,ij->i", X, X))
 
 
 def gram(X: Rows, rows_per_block: int = 4096) -> Array:
@@ -147,7 +147,8 @@ class MemoryRows:
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """The dtype of X."""
-        return np.dtype(self.X.dtype)
+        dtype: np.dtype[np.floating] = self.X.dtype
+        return dtype
 
     def row_lengths(self) -> RowLengths:
         """Return the lengths of the longest and of the root-mean-square row."""

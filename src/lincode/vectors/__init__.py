@@ -1,15 +1,16 @@
-"""Files of vectors: npy, npz, csv and parquet, read and written without pickle."""
+"""Read and write files of vectors: npy, npz, csv and parquet, without pickle."""
 
-from lincode.vectors.reading import FORMATS, Vectors, format_of, read_vectors
-from lincode.vectors.whole_file import check_target, whole_file
-from lincode.vectors.writing import write_vectors
+from lincode.vectors.reading import FORMATS, Vectors, file_format, read_vectors
+from lincode.vectors.tables import import_pyarrow
+from lincode.vectors.writing import atomic_write, check_output_path, write_vectors
 
 __all__ = [
     "FORMATS",
     "Vectors",
-    "check_target",
-    "format_of",
+    "atomic_write",
+    "check_output_path",
+    "file_format",
+    "import_pyarrow",
     "read_vectors",
-    "whole_file",
     "write_vectors",
 ]

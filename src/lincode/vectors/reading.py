@@ -1,7 +1,8 @@
-"""Reading files of vectors: one vector a row, numbers only, never pickle."""
+"""Read files of vectors: one vector per row, numbers only, without pickle."""
 
 from __future__ import annotations
 
+import errno
 import lzma
 import os
 import zipfile
@@ -9,103 +10,132 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse
 
-from lincode.vectors.csv_table import read_csv
+from lincode.exceptions import InvalidInputError
+from lincode.vectors.tables import Table, open_csv, open_parquet
 
 FORMATS = ("npy", "npz", "csv", "parquet")
-DAMAGE = (
-    ValueError, EOFError, KeyError, IndexError, TypeError, AttributeError, RuntimeError,
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
-)  # fmt: skip
-"""What reading a damaged zip raises: it depends on where the damage is."""
+DAMAGED_ZIP_ERRORS = (
+    ValueError,
+    EOFError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What NumPy and SciPy raise for a damaged npz file; it depends on where the damage is."""
 BLOCK_ENTRIES = 4_000_000
-"""Entries of a block of rows: 32 MB of float64."""
+"""Number of entries in a block of rows (32 MB of float64)."""
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """The rows of a file, and the names of its columns where it has any.
+    """The contents of a file of vectors.
 
     Attributes
     ----------
     path : str
-        Of the file, as it was given: for messages.
+        The path of the file as it was given. Error messages contain it.
     X : array or CSR matrix of shape (n_vectors, n_columns)
-        A read-only memory map where the file is npy.
+        A read-only memory map if the file is an npy file.
     names : list of str or None
+        The names of the columns, if the file has any.
     """
 
     path: str
     X: Any
     names: list[str] | None = None
 
-    def blocks(self, width: int = 1) -> Iterator[Any]:
-        """The rows in order, a block at a time, each looked through for NaN and infinity.
+    def blocks(self, n_outputs: int = 1) -> Iterator[Any]:
+        """Iterate over blocks of rows and check that they are finite.
 
-        ``width`` is how many numbers will be made of a row: the more, the fewer rows a block.
+        Parameters
+        ----------
+        n_outputs : int, default=1
+            How many numbers will be computed from each row. Blocks have fewer rows if it is
+            larger than the number of columns.
+
+        Yields
+        ------
+        array or CSR matrix of shape (n_rows, n_columns)
         """
-        n, p = self.X.shape
-        size = max(1, BLOCK_ENTRIES // max(p, width))
-        for start in range(0, n, size):
-            block = self.X[start : start + size]
+        n_vectors, n_columns = self.X.shape
+        n_rows = max(1, BLOCK_ENTRIES // max(n_columns, n_outputs))
+        for start in range(0, n_vectors, n_rows):
+            block = self.X[start : start + n_rows]
             block = block if scipy.sparse.issparse(block) else np.asarray(block)
-            self._check_finite(block, start)
+            _check_finite(self.path, block, start)
             yield block
 
     def check_finite(self) -> None:
-        """Raise if any number is NaN or infinite, and say where the first one is."""
+        """Raise an error that names the first NaN or infinity, if there is one."""
         for _ in self.blocks():
             pass
 
-    def _check_finite(self, block: Any, start: int) -> None:
-        sparse = scipy.sparse.issparse(block)
-        finite = np.isfinite(block.data if sparse else block)
-        if finite.all():
-            return
-        if sparse:
-            entries = block.tocoo()
-            bad = np.flatnonzero(~np.isfinite(entries.data))[0]
-            row, column, value = entries.row[bad], entries.col[bad], entries.data[bad]
-        else:
-            row, column = np.argwhere(~finite)[0]
-            value = block[row, column]
-        raise ValueError(
-            f"{self.path}: row {start + row + 1}, column {column + 1} is {value}, and must be a"
-            " finite number; fill such entries or leave their rows out."
-        )
+
+def _check_finite(path: str, block: Any, start: int) -> None:
+    """Check a block of rows, of which the first has the index ``start`` in the file."""
+    is_sparse = scipy.sparse.issparse(block)
+    if np.isfinite(block.data if is_sparse else block).all():
+        return
+    if is_sparse:
+        entries = block.tocoo()
+        first = np.flatnonzero(~np.isfinite(entries.data))[0]
+        row, column, value = entries.row[first], entries.col[first], entries.data[first]
+    else:
+        row, column = np.argwhere(~np.isfinite(block))[0]
+        value = block[row, column]
+    raise InvalidInputError(
+        f"{path}: row {start + row + 1}, column {column + 1} must be a finite number, got {value};"
+        " replace such entries or remove their rows."
+    )
 
 
-def format_of(path: str | os.PathLike[str]) -> str:
-    """The format that the end of a file's name stands for: npy, npz, csv or parquet."""
-    suffix = Path(path).suffix.lower().lstrip(".")
+def file_format(path: str | os.PathLike[str]) -> str:
+    """Return the format that the suffix of a file name stands for: npy, npz, csv or parquet."""
+    suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
-        raise ValueError(
-            f"the name of a file of vectors must end in {', '.join('.' + f for f in FORMATS)}, got"
+        raise InvalidInputError(
+            "the name of a file of vectors must end in .npy, .npz, .csv or .parquet, got"
             f" {os.fspath(path)}."
         )
     return suffix
 
 
 def read_vectors(path: str | os.PathLike[str], *, key: str | None = None) -> Vectors:
-    r"""The vectors in a file, by the end of its name.
+    r"""Read a file of vectors. The suffix of its name determines the format.
 
     Parameters
     ----------
     path : path
-        - npy: an array, memory-mapped and not read until it is used;
-        - npz: an array, or a sparse matrix as ``scipy.sparse.save_npz`` writes it;
-        - csv: numbers with commas between them; the first row may be names;
+        The file, in one of these formats:
+
+        - npy: an array, which is memory-mapped;
+        - npz: an array, or a sparse matrix that ``scipy.sparse.save_npz`` wrote;
+        - csv: numbers separated by commas, in UTF-8; the first row may contain the names of the
+          columns; needs pyarrow;
         - parquet: columns of numbers; needs pyarrow.
     key : str, default=None
-        Which array of an npz file that has several.
+        The name of the array in an npz file that contains several arrays.
 
     Returns
     -------
     Vectors
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is damaged or is not a table of numbers.
+    MissingDependencyError
+        If the file needs pyarrow and pyarrow is not installed.
 
     Examples
     --------
@@ -113,7 +143,7 @@ def read_vectors(path: str | os.PathLike[str], *, key: str | None = None) -> Vec
     >>> from pathlib import Path
     >>> from lincode.vectors import read_vectors
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     n_letters = Path(folder, "a.csv").write_text("x,y\n1,2\n3,4\n")
+    ...     n_characters = Path(folder, "a.csv").write_text("x,y\n1,2\n3,4\n")
     ...     vectors = read_vectors(Path(folder, "a.csv"))
     >>> vectors.X
     array([[1., 2.],
@@ -121,111 +151,82 @@ def read_vectors(path: str | os.PathLike[str], *, key: str | None = None) -> Vec
     >>> vectors.names
     ['x', 'y']
     """
-    name, kind = os.fspath(path), format_of(path)
-    if key is not None and kind != "npz":
-        raise ValueError(f"key is for npz files, which may hold several arrays; {name} is {kind}.")
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no file {name}.")
+    name, suffix = os.fspath(path), file_format(path)
+    if key is not None and suffix != "npz":
+        raise InvalidInputError(
+            f"key selects one of the arrays in an npz file, but {name} is a {suffix} file; leave"
+            " key out."
+        )
     if Path(path).is_dir():
-        raise IsADirectoryError(f"{name} is a folder, and must be a file of vectors.")
+        raise IsADirectoryError(errno.EISDIR, "expected a file of vectors, got a folder", name)
     if Path(path).stat().st_size == 0:
-        raise ValueError(f"{name} is empty.")
-    names = None
-    if kind == "npy":
-        X = _read_npy(name)
-    elif kind == "npz":
-        X = _read_npz(name, key)
-    else:
-        X, names = read_csv(name) if kind == "csv" else _read_parquet(name)
-    _check_table(name, X)
-    return Vectors(name, X, names)
+        raise InvalidInputError(f"{name} is empty.")
+    if suffix in ("csv", "parquet"):
+        table = open_csv(name) if suffix == "csv" else open_parquet(name)
+        return Vectors(name, _read_all(name, table), table.names)
+    X = _read_npy(name) if suffix == "npy" else _read_npz(name, key)
+    _check_array(name, X)
+    return Vectors(name, X)
 
 
-def _check_table(name: str, X: Any) -> None:
+def _read_all(name: str, table: Table) -> Any:
+    blocks = list(table.blocks)
+    if not sum(map(len, blocks)):
+        raise InvalidInputError(f"{name} has column names but no rows of numbers.")
+    return np.concatenate(blocks)
+
+
+def _check_array(name: str, X: Any) -> None:
     if X.dtype.kind not in "buif":
-        raise ValueError(f"{name} must hold real numbers, got {X.dtype}.")
+        raise InvalidInputError(f"{name} must contain real numbers, got {X.dtype}.")
     if len(X.shape) != 2:
-        hint = ""
-        if len(X.shape) > 2:
-            hint = " Flatten what belongs to one vector: X.reshape(len(X), -1)."
-        raise ValueError(
-            f"{name} must be a table with one vector a row, got an array of shape {X.shape}.{hint}"
+        hint = " Flatten each vector: X.reshape(len(X), -1)." if len(X.shape) > 2 else ""
+        raise InvalidInputError(
+            f"{name} must be a table with one vector per row, got an array of shape"
+            f" {X.shape}.{hint}"
         )
     if 0 in X.shape:
-        raise ValueError(f"{name} must have at least one row and column, got shape {X.shape}.")
+        raise InvalidInputError(
+            f"{name} must have at least one row and one column, got shape {X.shape}."
+        )
 
 
 def _read_npy(name: str) -> Any:
     try:
         return np.lib.format.open_memmap(name, mode="r")
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} is no npy file of numbers, or cut short: {error}") from error
+        raise InvalidInputError(
+            f"{name} is not an npy file of numbers or is truncated: {error}"
+        ) from error
 
 
 def _read_npz(name: str, key: str | None) -> Any:
     try:
         if not zipfile.is_zipfile(name):
-            raise ValueError("it is no zip archive.")
-        with np.load(name, allow_pickle=False) as arrays:
-            found = list(arrays.files)
-            if {"format", "shape", "data"} <= set(found) and key is None:
-                return _read_sparse(name)
-            if key is None and len(found) == 1:
-                key = found[0]
-            if key in found:
+            raise ValueError("it is not a zip archive.")
+        # NumPy would not close a file that it opened itself and that is damaged.
+        with open(name, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            keys = list(arrays.files)
+            if {"format", "shape", "data"} <= set(keys) and key is None:
+                file.seek(0)
+                return _read_sparse(file)
+            if key is None and len(keys) == 1:
+                key = keys[0]
+            if key in keys:
                 return arrays[key]
-    except DAMAGE as error:
-        raise ValueError(f"{name} is no npz file of numbers, or is damaged: {error}") from error
-    raise ValueError(
-        f"{name} holds {', '.join(found) or 'no array'}; say which array to take (key, or --key on"
-        f" the command line), got {key!r}."
+    except DAMAGED_ZIP_ERRORS as error:
+        raise InvalidInputError(
+            f"{name} is not an npz file of numbers or is damaged: {error}"
+        ) from error
+    raise InvalidInputError(
+        f"{name} contains {', '.join(keys) or 'no array'}; choose an array with key (--key on the"
+        f" command line), got {key!r}."
     )
 
 
-def _read_sparse(name: str) -> Any:
-    X = scipy.sparse.load_npz(name)
+def _read_sparse(file: BinaryIO) -> Any:
+    X = scipy.sparse.load_npz(file)
     if hasattr(X, "check_format"):
-        # Indices that point outside would be followed by compiled code without a look.
+        # Compiled code would use indices that are out of range without checking them.
         X.check_format(full_check=True)
     return X.tocsr()
-
-
-def _read_parquet(name: str) -> tuple[Any, list[str]]:
-    pa, pq = import_pyarrow()
-    try:
-        table = pq.read_table(name)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno:  # of the system's, not of the content
-            raise
-        raise ValueError(f"{name} is no parquet file, or is damaged: {error}") from error
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    names = [column for column in table.column_names if column not in index]
-    if not names:
-        raise ValueError(f"{name} has no columns.")
-    columns = []
-    for column in names:
-        values = table.column(column)
-        if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-            raise ValueError(
-                f"{name}: column {column!r} holds {values.type}, and must hold numbers; leave it"
-                " out, or make one column of numbers for each feature."
-            )
-        if values.null_count:
-            raise ValueError(
-                f"{name}: column {column!r} has {values.null_count} missing values; fill them or"
-                " leave their rows out."
-            )
-        columns.append(values.to_numpy())
-    return np.column_stack(columns), names
-
-
-def import_pyarrow() -> tuple[Any, Any]:
-    """``pyarrow`` and ``pyarrow.parquet``, or a sentence."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "parquet files need pyarrow: pip install pyarrow, or use npy, npz or csv."
-        ) from error
-    return pyarrow, pyarrow.parquet

@@ -1,14 +1,21 @@
-"""Writing files of vectors a block of rows at a time: memory does not grow with their number."""
+"""Write files of vectors one block of rows at a time.
+
+A file is written completely or not at all, and the memory that is needed does not depend on the
+number of rows.
+"""
 
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
+import secrets
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,8 +24,65 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from lincode.vectors.reading import format_of, import_pyarrow
-from lincode.vectors.whole_file import whole_file
+from lincode.exceptions import InvalidInputError
+from lincode.vectors.reading import file_format
+from lincode.vectors.tables import import_pyarrow
+
+
+def check_output_path(path: str | os.PathLike[str]) -> Path:
+    """Check that a file can be written at ``path``, for example before a long computation.
+
+    Returns
+    -------
+    Path
+        The path that will be written. If ``path`` is a symbolic link, this is its target.
+    """
+    name, target = os.fspath(path), Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "the output must be a file, not a folder", name)
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "the output must be a file, not a device or a pipe", name)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, "the folder of the output does not exist; create it first", name
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "no permission to write to the output's folder", name)
+    return target
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for writing that replaces ``path`` only when it is complete.
+
+    The data go to a temporary file in the same folder. After an error or Ctrl-C the temporary
+    file is deleted, and a file that existed at ``path`` is unchanged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lincode.vectors import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(Path(folder, "a")) as file:
+    ...         n_bytes = file.write(b"text")
+    ...     Path(folder, "a").read_text()
+    'text'
+    """
+    target = check_output_path(path)
+    temporary = target.with_name(f".lincode-{secrets.token_hex(6)}.part")
+    try:
+        # The tempfile module is not used because only the owner can read its files.
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_vectors(
@@ -29,28 +93,29 @@ def write_vectors(
     names: list[str] | None = None,
     sparse: bool = False,
 ) -> None:
-    """Write blocks of rows one after the other; the file appears when the last is written.
+    """Write blocks of rows to one file, which appears when the last block is written.
 
     Parameters
     ----------
     path : path
-        Its end says the format: npy, npz, csv or parquet.
+        The file. The suffix determines the format: npy, npz, csv or parquet.
     blocks : iterable of arrays or CSR matrices of shape (any, n_columns)
-        All of one dtype.
+        Blocks of rows, all with the same dtype.
     n_rows : int
-        How many rows they have together.
+        The total number of rows.
     names : list of str, default=None
-        Of the columns: a csv file's first row. In parquet, columns without names are x0, x1, ….
+        The names of the columns. They are the first row of a csv file. If None, a csv file has
+        no such row, and the columns of a parquet file are named x0, x1, and so on.
     sparse : bool, default=False
-        An npz file is a CSR matrix, to read with ``scipy.sparse.load_npz``. Else it holds one
-        array, X.
+        If True, an npz file contains a CSR matrix, which ``scipy.sparse.load_npz`` reads. If
+        False, it contains one array with the name X.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from lincode.vectors import read_vectors, write_vectors
+    >>> from lincode.vectors import write_vectors
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_vectors(Path(folder, "a.csv"), [np.eye(2)], 2, names=["x", "y"])
     ...     print(Path(folder, "a.csv").read_text())
@@ -59,37 +124,37 @@ def write_vectors(
     0.0,1.0
     <BLANKLINE>
     """
-    kind = format_of(path)
-    with whole_file(path) as file:
+    suffix = file_format(path)
+    with atomic_write(path) as file:
         rest = iter(blocks)
         first = next(rest)
         shape, dtype = (n_rows, first.shape[1]), first.dtype
-        parts = _counted(chain([first], rest), n_rows)
-        if kind == "npz" and sparse:
-            _write_csr(file, parts, shape, dtype)
-        elif kind == "csv":
-            _write_csv(file, map(_dense, parts), names)
-        elif kind == "parquet":
-            _write_parquet(file, map(_dense, parts), names)
-        elif kind == "npz":
-            with zipfile.ZipFile(file, "w") as archive, _member(archive, "X") as member:
-                _write_npy(member, map(_dense, parts), shape, dtype)
+        checked = _check_n_rows(chain([first], rest), n_rows)
+        if suffix == "npz" and sparse:
+            _write_csr(file, checked, shape, dtype)
+        elif suffix == "csv":
+            _write_csv(file, map(_dense, checked), names)
+        elif suffix == "parquet":
+            _write_parquet(file, map(_dense, checked), names)
+        elif suffix == "npz":
+            with zipfile.ZipFile(file, "w") as archive, _open_member(archive, "X") as member:
+                _write_npy(member, map(_dense, checked), shape, dtype)
         else:
-            _write_npy(file, map(_dense, parts), shape, dtype)
+            _write_npy(file, map(_dense, checked), shape, dtype)
 
 
 def _dense(block: Any) -> NDArray[Any]:
     return np.asarray(block.toarray() if scipy.sparse.issparse(block) else block)
 
 
-def _counted(blocks: Iterable[Any], n_rows: int) -> Iterator[Any]:
-    """The blocks; a file whose header counts other rows than it has would be a damaged one."""
+def _check_n_rows(blocks: Iterable[Any], n_rows: int) -> Iterator[Any]:
+    """Yield the blocks; at the end, check that they have ``n_rows`` rows as the header says."""
     n = 0
     for block in blocks:
         n += block.shape[0]
         yield block
     if n != n_rows:
-        raise ValueError(f"blocks must have n_rows = {n_rows} rows together, got {n}.")
+        raise InvalidInputError(f"blocks must have n_rows = {n_rows} rows in total, got {n}.")
 
 
 def _write_npy(file: Any, blocks: Iterable[Any], shape: tuple[int, ...], dtype: Any) -> None:
@@ -100,14 +165,15 @@ def _write_npy(file: Any, blocks: Iterable[Any], shape: tuple[int, ...], dtype: 
         file.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> Any:
+def _open_member(archive: zipfile.ZipFile, name: str) -> Any:
     return archive.open(f"{name}.npy", "w", force_zip64=True)
 
 
 def _write_csr(file: BinaryIO, blocks: Iterable[Any], shape: tuple[int, int], dtype: Any) -> None:
-    """A CSR matrix as ``scipy.sparse.save_npz`` has it, its parts kept on disk till all are known.
+    """Write a CSR matrix in the format of ``scipy.sparse.save_npz``.
 
-    A zip is written one member at a time, and every block adds to three of them.
+    The members of a zip archive are written one after the other, but every block adds to three
+    of them. Temporary files therefore hold these three members until all blocks are known.
     """
     folder = Path(file.name).parent
     nnz = 0
@@ -124,40 +190,41 @@ def _write_csr(file: BinaryIO, blocks: Iterable[Any], shape: tuple[int, int], dt
             indices.write(rows.indices.astype(np.int64).tobytes())
             indptr.write((nnz + rows.indptr[1:].astype(np.int64)).tobytes())
             nnz += rows.nnz
-        for name, part, length, kind in (
+        for name, contents, length, member_dtype in (
             ("data", data, nnz, dtype),
             ("indices", indices, nnz, np.int64),
             ("indptr", indptr, shape[0] + 1, np.int64),
         ):
-            part.seek(0)
-            with _member(archive, name) as member:
-                _write_npy(member, [], (length,), kind)
-                shutil.copyfileobj(part, member)
+            contents.seek(0)
+            with _open_member(archive, name) as member:
+                _write_npy(member, [], (length,), member_dtype)
+                shutil.copyfileobj(contents, member)
         for name, value in (("shape", np.array(shape)), ("format", np.array(b"csr"))):
-            with _member(archive, name) as member:
+            with _open_member(archive, name) as member:
                 _write_npy(member, [value], value.shape, value.dtype)
 
 
 def _write_csv(file: BinaryIO, blocks: Iterable[Any], names: list[str] | None) -> None:
+    """Write each number as the shortest text that is read as the same number."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     if names is not None:
         csv.writer(text, lineterminator="\n").writerow(names)
     for block in blocks:
-        # The shortest text that gives the same number again; of float32, the same float32.
-        shown: Callable[[Any], str] = repr if block.dtype == np.float64 else str
-        for row in block if shown is str else block.tolist():
-            text.write(",".join(map(shown, row)) + "\n")
+        # A list of Python floats is faster, but would show the digits of float64 for float32.
+        is_double = block.dtype == np.float64
+        for row in block.tolist() if is_double else block:
+            text.write(",".join(map(repr if is_double else str, row)) + "\n")
     text.detach()
 
 
 def _write_parquet(file: BinaryIO, blocks: Iterable[Any], names: list[str] | None) -> None:
-    pa, pq = import_pyarrow()
+    pa = import_pyarrow()
     writer = None
     try:
         for block in blocks:
             columns = names or [f"x{j}" for j in range(block.shape[1])]
             table = pa.table([pa.array(column) for column in block.T.copy()], names=columns)
-            writer = writer or pq.ParquetWriter(file, table.schema)
+            writer = writer or pa.parquet.ParquetWriter(file, table.schema)
             writer.write_table(table)
     finally:
         if writer is not None:

@@ -1,0 +1,32 @@
+"""A path of ten values of alpha, compared with separate fits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from measure import Row, Section, seconds_of
+
+from lincode import SCNN, scnn_path
+
+
+def run(X: Any, quick: bool) -> Section:
+    X, m = (X[:300], 10) if quick else (X[:3000], 100)
+    path: list[SCNN] = []
+    path_seconds = seconds_of(lambda: path.extend(scnn_path(X, m, random_state=0)))
+    fit_seconds, energy_ratios = [], []
+    for scnn in path:
+        single = SCNN(m, scnn.alpha, random_state=0)
+        fit_seconds.append(seconds_of(partial(single.fit, X)))
+        energy_ratios.append(scnn.energy_ / single.energy_)
+    ratio = path_seconds / float(np.mean(fit_seconds))
+    row = Row(
+        f"`scnn_path` with {len(path)} values of alpha, {len(X)} digits, m={m}",
+        f"the time of {ratio:.1f} single fits (energies at most"
+        f" {100 * (max(energy_ratios) - 1):.1f} % higher)",
+        "< 4",
+        ratio < 4,
+        {"path": path_seconds, "single fits": fit_seconds},
+    )
+    return Section([row])

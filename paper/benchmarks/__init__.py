@@ -1,0 +1,1 @@
+"""Measurements behind choices that the paper leaves open."""

@@ -1,0 +1,249 @@
+"""The commands: each is a function of its parsed arguments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from lincode import SCNN, Iteration, MiniBatchSCNN
+from lincode.exceptions import InvalidInputError
+from lincode.model_file import describe, load, save
+from lincode.vectors import (
+    Vectors,
+    check_output_path,
+    file_format,
+    import_pyarrow,
+    read_vectors,
+    write_vectors,
+)
+
+SECONDS_BETWEEN_LINES = 2.0
+"""Minimum time between two lines that report progress."""
+
+
+def fit(args: argparse.Namespace) -> None:
+    """Fit a model to the vectors in a file and save it."""
+    _check_output(args.output, args.X)
+    vectors = read_vectors(args.X, key=args.key)
+    X = vectors.X if args.dtype is None else vectors.X.astype(args.dtype, copy=False)
+    model = _create_model(args)
+    try:
+        with show_progress(quiet=args.quiet) as callback:
+            model.set_params(callback=callback).fit(X)
+    except ValueError:
+        vectors.check_finite()  # This error says in which row and column the NaN is.
+        raise
+    model.set_params(callback=None)
+    if vectors.names is not None:
+        model.feature_names_in_ = np.array(vectors.names, dtype=object)
+    save(model, args.output)
+    if not args.quiet:
+        m, p = model.components_.shape
+        print(
+            f"{args.output}: {X.shape[0]} vectors, {m} components, {p} features,"
+            f" alpha {model.alpha_:.4g}, {1 - model.usage_.mean():.1%} of the training codes are"
+            f" zero; {model.stop_reason_}"
+        )
+
+
+def _create_model(args: argparse.Namespace) -> Any:
+    """Return an estimator with the given options. The defaults are those of the estimator."""
+    options = {
+        "n_components": args.components,
+        "alpha": args.alpha,
+        "threshold": args.threshold,
+        "encoder_weight": args.encoder_weight,
+        "max_iter": args.max_iter,
+        "tol": args.tol,
+        "n_jobs": args.jobs,
+        "batch_size": args.batch_size,
+    }
+    parameters = {name: value for name, value in options.items() if value is not None}
+    cls = MiniBatchSCNN if args.minibatch or args.batch_size is not None else SCNN
+    return cls(random_state=args.seed, **parameters)
+
+
+@contextmanager
+def show_progress(*, quiet: bool) -> Iterator[Callable[[Iteration], None] | None]:
+    """Provide a callback for ``fit`` that prints the progress to stderr, or None if quiet.
+
+    A terminal shows one line that is updated, if rich is installed. Otherwise a new line is
+    printed every two seconds.
+    """
+    if quiet:
+        yield None
+        return
+    if sys.stderr.isatty():
+        try:
+            from rich.console import Console
+        except ImportError:
+            pass
+        else:
+            with Console(stderr=True).status("starting") as status:
+                yield lambda iteration: status.update(str(iteration))
+            return
+    last = -math.inf
+
+    def print_line(iteration: Iteration) -> None:
+        nonlocal last
+        if iteration.seconds - last >= SECONDS_BETWEEN_LINES:
+            last = iteration.seconds
+            print(iteration, file=sys.stderr, flush=True)
+
+    yield print_line
+
+
+def encode(args: argparse.Namespace) -> None:
+    """Compute the codes of the vectors in a file, one block of rows at a time."""
+    _check_output(args.output, args.X, args.model, table=True)
+    model = load(args.model)
+    for name, option, value in (
+        ("transform_algorithm", "--algorithm", args.algorithm),
+        ("threshold", "--threshold", args.threshold),
+        ("n_jobs", "--jobs", args.jobs),
+    ):
+        if value is not None:
+            if name not in model.get_params():
+                raise InvalidInputError(
+                    f"{type(model).__name__} has no parameter {name}; leave {option} out."
+                )
+            model.set_params(**{name: value})
+    if args.threshold is not None and model.transform_algorithm != "encoder":
+        raise InvalidInputError(
+            f"--threshold applies to the algorithm encoder, got {model.transform_algorithm}; leave"
+            " --threshold out or use --algorithm encoder."
+        )
+    vectors = read_vectors(args.X, key=args.key)
+    _check_columns(vectors, model.n_features_in_, getattr(model, "feature_names_in_", None))
+    # Blocks are arrays without names. scikit-learn would warn about this for each block.
+    vars(model).pop("feature_names_in_", None)
+    names = list(model.get_feature_names_out())
+    n_nonzero = 0
+
+    def codes() -> Iterator[Any]:
+        nonlocal n_nonzero
+        for block in vectors.blocks(len(names)):
+            U = model.transform(block)
+            n_nonzero += int(np.count_nonzero(U.data if scipy.sparse.issparse(U) else U))
+            yield U
+
+    n = vectors.X.shape[0]
+    write_vectors(args.output, codes(), n, names=names, sparse=True)
+    if not args.quiet:
+        zeros = 1 - n_nonzero / (n * len(names))
+        print(f"{args.output}: codes of {n} vectors, {len(names)} columns, {zeros:.1%} zeros")
+
+
+def decode(args: argparse.Namespace) -> None:
+    """Reconstruct vectors from the codes in a file, one block of rows at a time."""
+    _check_output(args.output, args.codes, args.model, table=True)
+    model = load(args.model)
+    codes = read_vectors(args.codes, key=args.key)
+    _check_columns(codes, len(model.get_feature_names_out()), None)
+    names = getattr(model, "feature_names_in_", None)
+    blocks = (model.inverse_transform(U) for U in codes.blocks(model.n_features_in_))
+    n = codes.X.shape[0]
+    write_vectors(args.output, blocks, n, names=None if names is None else list(names))
+    if not args.quiet:
+        print(f"{args.output}: {n} vectors, {model.n_features_in_} features")
+
+
+def _check_output(output: str, *inputs: str, table: bool = False) -> None:
+    """Check that the output can be written, before any time is spent on its contents."""
+    if table and file_format(output) == "parquet":
+        import_pyarrow()
+    check_output_path(output)
+    for path in inputs:
+        if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+            raise InvalidInputError(
+                f"the output must not be the input {path}; choose another name for the output."
+            )
+
+
+def _check_columns(vectors: Vectors, n_columns: int, names: Any) -> None:
+    """Check the number of columns and, if both the model and the file have names, the names."""
+    if vectors.X.shape[1] != n_columns:
+        raise InvalidInputError(
+            f"{vectors.path} must have {n_columns} columns for this model, got"
+            f" {vectors.X.shape[1]}."
+        )
+    if names is None or vectors.names is None:
+        return
+    for number, (expected, found) in enumerate(zip(names, vectors.names, strict=True), start=1):
+        if expected != found:
+            raise InvalidInputError(
+                f"{vectors.path}: column {number} must be {expected!r} as in the training data,"
+                f" got {found!r}; use the same columns in the same order."
+            )
+
+
+def info(args: argparse.Namespace) -> None:
+    """Print information about a model file, one line or JSON member per fact."""
+    facts = _facts(args.model)
+    if args.json:
+        print(json.dumps(facts, indent=2))
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        print(f"{name.replace('_', ' '):{width}}  {_short_text(value)}")
+
+
+def _facts(path: str) -> dict[str, Any]:
+    """Return the facts that ``info`` prints, in this order."""
+    model, about = describe(path)
+    m, p = model.components_.shape
+    usage = getattr(model, "usage_", None)
+    facts = {
+        "model": type(model).__name__,
+        "components": m,
+        "features": p,
+        "dtype": str(model.components_.dtype),
+        "alpha": getattr(model, "alpha_", model.alpha),
+        "encoder_weight": getattr(model, "encoder_weight", None),
+        "algorithm": getattr(model, "transform_algorithm", None),
+        "threshold": getattr(model, "threshold_", None),
+        "matching_threshold": getattr(model, "matching_threshold_", None),
+        "sparsity": None if usage is None else 1 - usage.mean(),
+        "energy": model.energy_,
+        "iterations": model.n_iter_,
+        "stop_reason": model.stop_reason_,
+        "feature_names": getattr(model, "feature_names_in_", None),
+        "format": about["format"],
+        "saved": about["saved"],
+        "versions": about["versions"],
+        "left_out": about["left_out"] or None,
+        "file_bytes": os.path.getsize(path),
+        "parameters": model.get_params(),
+    }
+    return {name: _json_value(value) for name, value in facts.items() if value is not None}
+
+
+def _json_value(value: Any) -> Any:
+    """Convert arrays to lists, and infinity, which JSON cannot represent, to text."""
+    if isinstance(value, dict):
+        return {name: _json_value(entry) for name, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _json_value(value.tolist())
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _short_text(value: Any) -> str:
+    """Return a value as text, with at most five entries of a list."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_short_text(entry)}" for name, entry in value.items())
+    if isinstance(value, list):
+        if value and isinstance(value[0], list):
+            return f"{len(value)} lists of {len(value[0])}"
+        return ", ".join(map(_short_text, value[:5])) + (", ..." if len(value) > 5 else "")
+    return str(value)
