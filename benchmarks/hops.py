@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import runpy
 import sys
 import tempfile
 import warnings
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -34,9 +36,9 @@ def executed_files(call: Callable[[], object]) -> list[str]:
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename in names and code.co_name != "<module>":
-            if not _is_class_body(frame):
-                found.add(names[code.co_filename])
+        is_function = code.co_name != "<module>" and not _is_class_body(frame)
+        if event == "call" and code.co_filename in names and is_function:
+            found.add(names[code.co_filename])
 
     sys.setprofile(profile)
     try:
@@ -53,15 +55,17 @@ def _is_class_body(frame: FrameType) -> bool:
 
 def encode_file(folder: Path, X: Any, network: SCNN) -> Callable[[], object]:
     """Return a call of ``lincode encode`` for a saved network and a file of vectors."""
-    from lincode.cli import main  # type: ignore[import-untyped, unused-ignore]
-
     lincode.save(network, folder / "model.safetensors")
     np.save(folder / "X.npy", X)
     arguments = ["encode", folder / "model.safetensors", folder / "X.npy", "-o", folder / "U.npy"]
 
-    def call() -> object:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-            return main([str(argument) for argument in arguments])
+    def call() -> None:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.suppress(SystemExit),
+            mock.patch.object(sys, "argv", ["lincode", *map(str, arguments)]),
+        ):
+            runpy.run_module("lincode", run_name="__main__")
 
     return call
 
@@ -69,7 +73,7 @@ def encode_file(folder: Path, X: Any, network: SCNN) -> Callable[[], object]:
 def main() -> None:
     warnings.simplefilter("ignore")
     X = load_digits().data[:500] / 16
-    network = SCNN(32, 0.1, random_state=0)
+    network = SCNN(64, 0.3, random_state=0)
     calls: dict[str, Callable[[], object]] = {"SCNN.fit": lambda: network.fit(X)}
     calls["SCNN.transform with the encoder"] = lambda: network.transform(X)
     with tempfile.TemporaryDirectory() as folder:

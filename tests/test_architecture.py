@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """The modules and subpackages of lincode that each of them may import, besides itself."""
 PUBLIC = {"lincode", "metrics", "plotting", "exceptions", "vectors"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
+IMPORTS = ["lincode", "lincode.plotting", "lincode.vectors", "lincode.cli"]
 FOREIGN = {"sklearn", "joblib", "threadpoolctl"}
 """Packages that only ``rows/threads.py`` and the estimators need."""
 
@@ -113,7 +114,7 @@ def test_code_outside_the_package_uses_the_public_api(folder: str) -> None:
         assert imported_parts(path) <= PUBLIC, path
 
 
-@pytest.mark.parametrize("module", ["lincode", "lincode.plotting", "lincode.vectors", "lincode.cli"])
+@pytest.mark.parametrize("module", IMPORTS)
 def test_import_does_not_load_optional_or_slow_packages(module: str) -> None:
     slow = ("matplotlib", "rich", "PIL", "pooch", "safetensors", "numba", "pandas", "pyarrow")
     code = (

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -262,13 +263,13 @@ def test_leading_eigenvalues_of_one_hot_atoms(seed: int) -> None:
 
 def test_eigenvalues_missing_from_the_subset_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """LAPACK's solver for a subset may return too few eigenvalues of a repeated spectrum."""
-    eigh = code_step_module.scipy.linalg.eigh
+    eigh = scipy.linalg.eigh
 
     def too_few(A: Any, subset_by_index: Any = None) -> Any:
         w, Q = eigh(A)
         return (w[-1:], Q[:, -1:]) if subset_by_index is not None else (w, Q)
 
-    monkeypatch.setattr(code_step_module.scipy.linalg, "eigh", too_few)
+    monkeypatch.setattr(scipy.linalg, "eigh", too_few)
     D = np.diag([3.0, 1.0, 1.0])
     first, second, v = _leading_eigenvalues(D, D @ D.T)
     assert_allclose([first, second], [9, 1])

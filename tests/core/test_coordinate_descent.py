@@ -184,7 +184,7 @@ def test_function_is_compiled_without_a_cache_if_no_folder_is_writable(
     def add_one(x: Any) -> Any:
         return x + 1
 
-    assert coordinate_descent._compile(add_one)(2) == 3  # type: ignore[func-returns-value]
+    assert coordinate_descent._compile(add_one)(2) == 3
 
 
 def test_requested_tolerance_is_not_below_rounding(monkeypatch: pytest.MonkeyPatch) -> None:

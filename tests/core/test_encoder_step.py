@@ -161,7 +161,9 @@ def test_float32_wide_data_have_an_orthonormal_factor(name: str, rng: np.random.
     exact = X.astype(np.float64).T @ X.astype(np.float64)
     cutoff = (100 * float(np.finfo(np.float32).eps)) ** 2  # directions below it are dropped
     assert_allclose(
-        (factor.V * factor.s2) @ factor.V.T, exact, atol=2 * cutoff * np.linalg.norm(exact, 2)
+        (factor.V * factor.s2) @ factor.V.T,
+        exact,
+        atol=2 * cutoff * float(np.linalg.norm(exact, 2)),
     )
 
 

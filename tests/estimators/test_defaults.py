@@ -5,8 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy
-import sklearn
+import scipy.signal
+import scipy.sparse
+import scipy.stats
+import sklearn.decomposition
+import sklearn.ensemble
+import sklearn.linear_model
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -16,18 +20,16 @@ from lincode import SCNN, MiniBatchSCNN
 @pytest.fixture(scope="module")
 def text() -> Any:
     """TF-IDF vectors of docstrings of installed packages, as a CSR matrix."""
-    import numpy.linalg
-    import scipy.signal
-    import scipy.sparse
-    import scipy.stats
-    import sklearn.decomposition
-    import sklearn.ensemble
-    import sklearn.linear_model
-
     modules = [
-        np, np.linalg, scipy.signal, scipy.stats, scipy.sparse, sklearn.linear_model,
-        sklearn.ensemble, sklearn.decomposition,
-    ]  # fmt: skip
+        np,
+        np.linalg,
+        scipy.signal,
+        scipy.stats,
+        scipy.sparse,
+        sklearn.linear_model,
+        sklearn.ensemble,
+        sklearn.decomposition,
+    ]
     documents = {
         text
         for module in modules

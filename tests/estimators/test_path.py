@@ -30,7 +30,7 @@ def labels() -> Any:
 def test_each_network_of_the_path_is_as_good_as_a_separate_fit(digits: Any) -> None:
     path = scnn_path(digits, 16, alpha_ratios=[0.02, 0.2, 0.06], random_state=0)
     alpha_max = SCNN(16).alpha_max(digits)
-    assert_allclose([scnn.alpha for scnn in path], np.array([0.2, 0.06, 0.02]) * alpha_max)
+    assert_allclose([scnn.alpha_ for scnn in path], np.array([0.2, 0.06, 0.02]) * alpha_max)
     for scnn in path:
         alone = SCNN(16, scnn.alpha, random_state=0).fit(digits)
         assert scnn.energy_ < 1.02 * alone.energy_
