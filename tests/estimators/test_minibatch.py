@@ -91,6 +91,7 @@ def test_float32_is_preserved(digits: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_memory_does_not_depend_on_the_number_of_samples(tmp_path: Path) -> None:
     def peak(N: int) -> int:
         np.save(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((N, 20)))

@@ -40,6 +40,7 @@ def test_each_network_of_the_path_is_as_good_as_a_separate_fit(digits: Any) -> N
         assert scnn.n_features_in_ == 64
 
 
+@pytest.mark.slow
 def test_path_needs_fewer_iterations_and_one_factorisation(digits: Any) -> None:
     with mock.patch.object(memory, "factor_rows", wraps=memory.factor_rows) as factor:
         path = scnn_path(digits, 16, alpha_ratios=8, random_state=0)
@@ -93,6 +94,7 @@ def network(**parameters: Any) -> SCNN:
     return scnn
 
 
+@pytest.mark.slow
 def test_codes_of_new_data_have_the_target_sparsity(digits: Any) -> None:
     unseen = load_digits().data[600:] / 16
     alpha_ratios = np.geomspace(0.9, 0.1, 12)
@@ -107,6 +109,7 @@ def test_codes_of_new_data_have_the_target_sparsity(digits: Any) -> None:
         assert search.alpha_ == results["alpha"][np.abs(mean - target).argmin()]
 
 
+@pytest.mark.slow
 def test_choice_by_the_score_of_a_classifier(digits: Any, labels: Any) -> None:
     search = SCNNCV(network(), criterion="score", alpha_ratios=4, cv=2, scoring="balanced_accuracy")
     search.fit(digits, labels)
@@ -140,8 +143,9 @@ def test_chosen_network_is_trained_on_all_samples(digits: Any) -> None:
     assert_array_equal(search.inverse_transform(codes), same.inverse_transform(codes))
 
 
+@pytest.mark.slow
 def test_search_with_sparse_input_sparse_output_and_a_pipeline(digits: Any, labels: Any) -> None:
-    X = scipy.sparse.csr_matrix(digits)
+    X, labels = scipy.sparse.csr_matrix(digits[:400]), labels[:400]
     search = SCNNCV(network(sparse_output=True), target_sparsity=0.4, alpha_ratios=3, cv=2)
     classifier = make_pipeline(search, RidgeClassifier()).fit(X, labels)
     assert classifier.score(X, labels) > 0.8
@@ -163,6 +167,7 @@ def test_invalid_searches_are_explained_and_change_nothing(digits: Any) -> None:
     assert search.alpha_ == alpha
 
 
+@pytest.mark.slow
 def test_scores_that_are_nan_are_not_chosen(digits: Any, labels: Any) -> None:
     forest = RandomForestClassifier(5, random_state=0)
     search = SCNNCV(network(), criterion="score", classifier=forest, alpha_ratios=2, cv=2)
@@ -215,6 +220,7 @@ def test_search_with_minibatch_scnn(digits: Any, labels: Any, criterion: str) ->
     assert_array_equal(search.transform(digits), same.transform(digits))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default:SCNNCV. no alpha gives codes")
 def test_warning_if_no_alpha_reaches_the_target_sparsity(digits: Any) -> None:
     search = SCNNCV(network(), alpha_ratios=[0.05, 0.02], target_sparsity=0.99, cv=2)

@@ -58,6 +58,7 @@ def build(X: Any, parameters: dict[str, Any]) -> SCNN:
     return SCNN(alpha=f"{parameters['alpha_ratio']}*max", **others)
 
 
+@pytest.mark.slow
 @given(data(), networks)
 def test_energy_never_increases_and_atoms_are_in_the_unit_balls(X: Any, parameters: Any) -> None:
     scnn = build(X, parameters).fit(X)  # fit itself fails if a step increases the energy
@@ -67,6 +68,7 @@ def test_energy_never_increases_and_atoms_are_in_the_unit_balls(X: Any, paramete
         assert np.isfinite(value).all()
 
 
+@pytest.mark.slow
 @given(data(), networks)
 def test_steps_are_optimal_after_convergence(X: Any, parameters: Any) -> None:
     parameters = {**parameters, "solver": "auto", "max_iter": 500}
@@ -78,6 +80,7 @@ def test_steps_are_optimal_after_convergence(X: Any, parameters: Any) -> None:
         assert scnn.optimality_["encoder"] <= 1e-6
 
 
+@pytest.mark.slow
 # Without the encoder term, nearly parallel atoms make the problem ill-conditioned.
 @pytest.mark.filterwarnings("ignore:SCNN. the codes of .* did not reach transform_tol")
 @given(data(), networks)

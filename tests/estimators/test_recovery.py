@@ -19,6 +19,7 @@ def test_reconstruction_without_penalty_is_that_of_pca(patches: Any, m: int) -> 
     assert rms_error(patches, scnn.reconstruct(patches)) <= 1.01 * best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("encoder_weight", [1.0, 0.0])
 def test_dictionary_of_generated_data_is_recovered(seed: int, encoder_weight: float) -> None:

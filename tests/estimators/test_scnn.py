@@ -143,6 +143,7 @@ def test_fitted_attributes(fitted: SCNN, digits: Any) -> None:
     assert (largest > 0).all()
 
 
+@pytest.mark.slow
 def test_smaller_tolerance_gives_smaller_residuals(digits: Any) -> None:
     loose = SCNN(16, 0.1, tol=1e-3, random_state=0).fit(digits)
     tight = SCNN(16, 0.1, tol=1e-7, max_iter=2000, random_state=0).fit(digits)
@@ -305,15 +306,16 @@ def test_replaced_atoms_are_counted_and_used(digits: Any) -> None:
     assert (np.diff(scnn.energy_path_) <= 0).all()
 
 
+@pytest.mark.slow
 def test_default_solver_is_at_least_as_good_as_that_of_the_paper(digits: Any) -> None:
     for init in ("data", "paper"):
         for dtype in (np.float64, np.float32):
-            X = digits[:300].astype(dtype)
-            paper = SCNN(15, 0.1, init=init, solver="paper", random_state=0)
+            X = digits[:150].astype(dtype)
+            paper = SCNN(10, 0.1, init=init, solver="paper", random_state=0)
             with pytest.warns(ConvergenceWarning):
                 paper.fit(X)
             assert paper.n_iter_ == 50
-            default = SCNN(15, 0.1, init=init, random_state=0).fit(X)
+            default = SCNN(10, 0.1, init=init, random_state=0).fit(X)
             assert paper.energy_path_[0] == default.energy_path_[0]  # the same start
             assert default.energy_ <= paper.energy_
 
@@ -356,6 +358,7 @@ def test_warning_if_max_iter_is_reached(digits: Any) -> None:
     assert scnn.n_iter_ == 2
 
 
+@pytest.mark.slow
 def test_pipeline_grid_search_and_pickle(digits: Any) -> None:
     y = (digits[:, 20] > 0.5).astype(int)
     model = make_pipeline(SCNN(6, random_state=0, tol=1e-2), LogisticRegression())

@@ -35,6 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter was reached"),
     pytest.mark.filterwarnings("ignore:MiniBatchSCNN. max_iter passes"),
     pytest.mark.filterwarnings("ignore:(MiniBatch)?SCNN. the encoder's codes"),
+    pytest.mark.filterwarnings("ignore:SCNNCV. no alpha gives codes"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
 ]
 
