@@ -500,7 +500,7 @@ class BaseSCNN(DictionaryTransformer):
         else:
             return
         name = type(self).__name__
-        warnings.warn(f"{name}: all codes will be zero: {reason}.", UserWarning, stacklevel=4)
+        warnings.warn(f"{name}: all codes will be zero: {reason}.", UserWarning, stacklevel=3)
 
     def _new_start(
         self,
