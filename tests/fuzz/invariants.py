@@ -168,7 +168,9 @@ def check_score(model: Any, data: Any, X: Any, exact: Any, dtype: Any) -> None:
     expected = -float(problem.energies(X, exact).mean())
     slack = ROUNDING * eps_of(dtype) * float(problem.sizes(X, exact).mean())
     score = model.score(data)
-    assert abs(score - expected) <= slack, f"score must be {expected!r} ± {slack:.1e}, got {score!r}"
+    assert abs(score - expected) <= slack, (
+        f"score must be {expected!r} ± {slack:.1e}, got {score!r}"
+    )
 
 
 def check_no_codes_from_alpha_max(model: Any, fraction: float) -> None:

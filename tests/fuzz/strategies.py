@@ -72,7 +72,7 @@ def _column_scales(rng: np.random.Generator, n: int, p: int) -> Any:
 
 def _outlier_row(rng: np.random.Generator, n: int, p: int) -> Any:
     X = rng.standard_normal((n, p))
-    X[-1] *= 10.0 ** rng.integers(2, 7)
+    X[-1] *= 10.0 ** rng.integers(4, 7)
     return X
 
 
@@ -186,6 +186,10 @@ class Rows:
             return np.clip(X, -6e4, 6e4).astype(np.float16)
         return (X * 10.0**self.exponent).astype(self.dtype)
 
+    def with_seed(self, further: int) -> Rows:
+        """Other data of the same kind."""
+        return replace(self, seed=self.seed + further)
+
     def build(self) -> Any:
         """X in its container."""
         return CONTAINERS[self.container](self.array())
@@ -214,23 +218,36 @@ def sizes(largest: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
+def shapes(draw: st.DrawFn, largest: int) -> tuple[int, int]:
+    """Numbers of rows and columns: few of both, more columns, more rows, one row, one column."""
+    few, many = st.integers(2, max(2, largest // 3)), st.integers(largest // 2, largest)
+    any_size = sizes(largest)
+    regimes = [(any_size, any_size), (few, many), (many, few), (st.just(1), any_size)]
+    n, p = draw(st.sampled_from([*regimes, (any_size, st.just(1))]))
+    return draw(n), draw(p)
+
+
+EXPONENTS: dict[str, st.SearchStrategy[int]] = {
+    "float64": st.one_of(st.just(0), st.integers(-6, 6), st.sampled_from([-100, 100])),
+    "float32": st.one_of(st.just(0), st.integers(-5, 5)),
+}
+"""The documented range of the largest absolute value is about 1e-149 to 1e149 for float64 and 1e-14
+to 1e14 for float32; the kinds with mixed scales already span 1e-6 to 1e7."""
+
+
+@st.composite
 def rows(draw: st.DrawFn, largest: int = 40, p: int | None = None) -> Rows:
     """Recipes of matrices of every kind, shape, dtype, scale and container."""
     kind = draw(st.sampled_from(list(KINDS)))
     floats = ("float64", "float64", "float32", "float16")
     dtype = draw(st.sampled_from(DTYPES if kind in INTEGER_KINDS else floats))
-    # The documented range of the largest absolute value is about 1e-149 to 1e149 for float64 and
-    # 1e-14 to 1e14 for float32; the kinds with mixed scales already span 1e-6 to 1e7.
-    exponents = {
-        "float64": st.one_of(st.just(0), st.integers(-6, 6), st.sampled_from([-100, 100])),
-        "float32": st.one_of(st.just(0), st.integers(-5, 5)),
-    }
+    n, columns = draw(shapes(largest))
     return Rows(
         kind=kind,
-        n=draw(sizes(largest)),
-        p=draw(sizes(largest)) if p is None else p,
+        n=n,
+        p=columns if p is None else p,
         seed=draw(st.integers(0, 1000)),
-        exponent=draw(exponents.get(dtype, st.just(0))),
+        exponent=draw(EXPONENTS.get(dtype, st.just(0))),
         dtype=dtype,
         container=draw(st.one_of(st.just("array"), st.sampled_from(list(CONTAINERS)))),
     )
@@ -262,7 +279,7 @@ class Network:
         return model.set_params(alpha=self.alpha_fraction * model.alpha_max(X))
 
 
-FRACTIONS = [0.1, 0.01, 0.5, 0.99, 1.0, 2.0, 1e-3, 1e-7, 0.0]
+FRACTIONS = [0.1, 0.01, 1e-3, 1e-7, 0.0, 0.5, 0.99, 1.0, 2.0]
 ENCODER_WEIGHTS = [1.0, 0.1, 0.0, 10.0, 1e3]
 
 _common: dict[str, st.SearchStrategy[Any]] = {
@@ -312,8 +329,8 @@ def minibatch_networks() -> st.SearchStrategy[Network]:
     """Parameters of MiniBatchSCNN."""
     return networks(
         inits=("data", "array"),
-        max_iter=st.integers(1, 3),
-        batch_size=st.integers(1, 50),
+        max_iter=st.integers(1, 2),
+        batch_size=st.sampled_from([7, 50, 1]),
         half_life=st.sampled_from([None, 1.0, 20.0, float("inf")]),
         max_no_improvement=st.sampled_from([None, 1, 3]),
     )
@@ -324,10 +341,45 @@ def batches(draw: st.DrawFn) -> list[Rows]:
     """One to four batches with the same features, of different sizes, kinds and dtypes."""
     first = draw(rows(largest=30))
     later = draw(st.lists(rows(largest=30, p=first.p), max_size=3))
-    # The exponents stay within 3 of the first, because a stream has one alpha.
-    return [first] + [
-        replace(batch, exponent=int(np.clip(batch.exponent, first.exponent - 3, first.exponent + 3)))
-        if batch.dtype == "float64"
-        else batch
-        for batch in later
-    ]
+    # A stream has one alpha, which must suit all batches: their scales stay within 1e3.
+    if abs(first.exponent) > 6:
+        return [first] + [replace(b, dtype="float64", exponent=first.exponent) for b in later]
+    low, high = first.exponent - 3, first.exponent + 3
+    return [first] + [replace(b, exponent=min(max(b.exponent, low), high)) for b in later]
+
+
+DIFFICULT_KINDS = (
+    "one_hot",
+    "uncentred",
+    "outlier_row",
+    "row_scales",
+    "column_scales",
+    "rank_one",
+    "duplicated_rows",
+    "constant_rows",
+    "sparse_counts",
+    "booleans",
+    "zero_rows_and_columns",
+)
+
+
+@st.composite
+def difficult_cases(draw: st.DrawFn, largest: int = 40) -> tuple[Rows, Network]:
+    """Degenerate data with parameters near the defaults: the arithmetic is what is tested."""
+    n, p = draw(st.sampled_from([(1, 3), (3, 1), (1, 1)]))
+    data = Rows(
+        kind=draw(st.sampled_from(DIFFICULT_KINDS)),
+        n=draw(st.integers(largest // (4 * n), largest // n)),
+        p=draw(st.integers(largest // (4 * p), largest // p)),
+        seed=draw(st.integers(0, 1000)),
+        dtype=draw(st.sampled_from(["float64", "float64", "float32"])),
+    )
+    parameters = {
+        "encoder_weight": draw(st.sampled_from([1.0, 1.0, 0.0, 0.1, 10.0])),
+        "positive_code": draw(st.sampled_from([False, False, True])),
+        "random_state": draw(st.integers(0, 100)),
+        "max_iter": 20,
+        "n_jobs": 1,
+    }
+    m = draw(st.one_of(st.none(), st.integers(2, 12)))
+    return data, Network(m, draw(st.sampled_from(FRACTIONS[:5])), parameters=parameters)

@@ -21,7 +21,7 @@ REFUSALS = (ValueError, TypeError, NotFittedError)
 
 
 def _with_entry(X: Any, value: Any, kind: Any = np.float64) -> Any:
-    X = np.array(X, dtype=kind)
+    X = np.ones(X.shape, dtype=kind)
     X[-1, -1] = value
     return X
 
