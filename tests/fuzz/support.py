@@ -17,7 +17,8 @@ import scipy.sparse
 from hypothesis import HealthCheck, Phase, event, settings
 
 from tests.fuzz import invariants as inv
-from tests.fuzz.strategies import ALGORITHM, Network, Rows
+from tests.fuzz.data import Rows
+from tests.fuzz.strategies import Network
 
 EXAMPLES = int(environ.get("LINCODE_FUZZ_EXAMPLES", "0"))
 """Examples of each test in a long search; 0 means the short run."""

@@ -26,13 +26,13 @@ from sklearn.base import clone
 import lincode
 from lincode import SCNN, MiniBatchSCNN, scnn_path
 from tests.fuzz import invariants as inv
+from tests.fuzz.data import Rows
 from tests.fuzz.strategies import (
     ALGORITHM,
     ALGORITHMS,
     ALPHA_RATIOS,
     LASSO,
     Network,
-    Rows,
     batches,
     difficult_cases,
     fitted_alpha,
@@ -105,7 +105,13 @@ def check_codes(model: Any, X: Any, reference: Any, dtype: Any) -> None:
     assert np.isfinite(back).all(), "reconstructions must be finite"
 
 
+DEFAULTS = {"max_iter": 20, "random_state": 0, "n_jobs": 1}
+
+
 @given(difficult_cases())
+@example((Rows("one_hot", n=3, p=10), Network(parameters=DEFAULTS)))
+@example((Rows("outlier_row", n=5, p=20), Network(5, 1e-7, parameters=DEFAULTS)))
+@example((Rows("uncentred", n=10, p=40), Network(5, 1e-7, parameters=DEFAULTS)))
 @fuzz(60)
 def test_training_on_difficult_data(case: tuple[Rows, Network]) -> None:
     """Ten fits with different seeds for each example: some failures are rare and fits are fast."""
@@ -212,11 +218,12 @@ def test_partial_fit(stream: list[Rows], network: Network) -> None:
 @fuzz(8, part=0.1)
 def test_path(data: Rows, network: Network, ratios: list[float]) -> None:
     X = data.build()
-    parameters = network.build(SCNN, X, data.p).get_params()
+    parameters: dict[str, Any] = network.build(SCNN, X, data.p).get_params()
     del parameters["alpha"]
+    parameters[ALPHA_RATIOS] = ratios
     before = fingerprint(X)
     with watched():
-        models = scnn_path(X, **parameters, **{ALPHA_RATIOS: ratios})
+        models = scnn_path(X, **parameters)
     assert fingerprint(X) == before, "scnn_path must not change X"
     alphas = [fitted_alpha(model) for model in models]
     assert len(models) == len(ratios), "one model per ratio"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from lincode import SCNN, MiniBatchSCNN
-from tests.fuzz.strategies import ALGORITHM, Network, Rows, minibatch_networks, rows, scnn_networks
+from tests.fuzz.data import Rows
+from tests.fuzz.strategies import ALGORITHM, Network, minibatch_networks, rows, scnn_networks
 from tests.fuzz.support import fitted, fuzz, state, watched
 
 REFUSALS = (ValueError, TypeError, NotFittedError)
