@@ -23,7 +23,7 @@ from tests.fuzz.strategies import Network
 EXAMPLES = int(environ.get("LINCODE_FUZZ_EXAMPLES", "0"))
 """Examples of each test in a long search; 0 means the short run."""
 TIME_LIMIT = 30
-"""Seconds after which one example counts as a hang; the usual ones take some milliseconds."""
+"""Seconds of processor time after which a call counts as a hang; most take milliseconds."""
 FLOAT32_TOL = 1e-4
 """Codes of float32 rows are not asked to be more accurate than this."""
 
@@ -45,9 +45,9 @@ def watched() -> Iterator[list[warnings.WarningMessage]]:
     """Stop hangs, turn every warning but the documented ones into an error, record the others."""
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"the example took more than {TIME_LIMIT} seconds")
+        raise TimeoutError(f"the call took more than {TIME_LIMIT} seconds of processor time")
 
-    alarm = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
+    timer = hasattr(signal, "SIGPROF") and threading.current_thread() is threading.main_thread()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         for words in (
@@ -57,15 +57,15 @@ def watched() -> Iterator[list[warnings.WarningMessage]]:
             "X has feature",
         ):
             warnings.filterwarnings("always", message=words, category=UserWarning)
-        before = signal.signal(signal.SIGALRM, stop) if alarm else None
-        if alarm:
-            signal.alarm(TIME_LIMIT)
+        before = signal.signal(signal.SIGPROF, stop) if timer else None
+        if timer:
+            signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT)
         try:
             yield caught
         finally:
-            if alarm:
-                signal.alarm(0)
-                signal.signal(signal.SIGALRM, before)
+            if timer:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                signal.signal(signal.SIGPROF, before)
 
 
 def fingerprint(X: Any) -> bytes:
