@@ -22,7 +22,7 @@ from tests.fuzz.strategies import Network
 
 EXAMPLES = int(environ.get("LINCODE_FUZZ_EXAMPLES", "0"))
 """Examples of each test in a long search; 0 means the short run."""
-TIME_LIMIT = 30
+TIME_LIMIT = 60
 """Seconds of processor time after which a call counts as a hang; most take milliseconds."""
 FLOAT32_TOL = 1e-4
 """Codes of float32 rows are not asked to be more accurate than this."""
