@@ -112,7 +112,7 @@ DEFAULTS = {"max_iter": 20, "random_state": 0, "n_jobs": 1}
 @example((Rows("one_hot", n=3, p=10), Network(parameters=DEFAULTS)))
 @example((Rows("outlier_row", n=5, p=20), Network(5, 1e-7, parameters=DEFAULTS)))
 @example((Rows("uncentred", n=10, p=40), Network(5, 1e-7, parameters=DEFAULTS)))
-@fuzz(60)
+@fuzz(40)
 def test_training_on_difficult_data(case: tuple[Rows, Network]) -> None:
     """Ten fits with different seeds for each example: some failures are rare and fits are fast."""
     data, network = case
@@ -139,7 +139,7 @@ def test_training_with_the_solver_of_the_paper(data: Rows, network: Network) -> 
 
 
 @given(rows(largest=30), scnn_networks(), st.integers(1, N_ROWS), st.booleans())
-@fuzz(60)
+@fuzz(40)
 def test_codes(data: Rows, network: Network, n: int, single: bool) -> None:
     """Codes of the training rows and of new ones, by every algorithm."""
     model, _, _ = fitted(SCNN, data, network)
