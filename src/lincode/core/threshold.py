@@ -31,7 +31,7 @@ def apply_top_k(Z: Array, k: int, gains: Array | None, *, positive: bool) -> Arr
 
     Of equally large entries the first ones are kept.
     """
-    _top_k(Z, k, _gains(Z, gains), positive)
+    _top_k(Z, min(k, Z.shape[1]), _gains(Z, gains), positive)
     return Z
 
 
