@@ -123,6 +123,16 @@ _common: dict[str, st.SearchStrategy[Any]] = {
     "tol": st.sampled_from([1e-4, 0.0, 1e-2]),
 }
 
+# Parameters that only newer versions have.
+_optional: dict[str, st.SearchStrategy[Any]] = {
+    "encoder_ridge": st.sampled_from(["auto", 0.0, 0.1]),
+    "threshold_mode": st.sampled_from(["hard", "soft", "top_k"]),
+    "fit_gains": st.booleans(),
+    "fit_decoder": st.booleans(),
+    "refine_max_iter": st.sampled_from([0, 0, 2]),
+}
+_common |= {name: values for name, values in _optional.items() if name in _PARAMETERS}
+
 
 @st.composite
 def networks(

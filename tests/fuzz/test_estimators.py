@@ -106,9 +106,13 @@ def check_codes(model: Any, X: Any, reference: Any, dtype: Any) -> None:
 
 
 DEFAULTS = {"max_iter": 20, "random_state": 0, "n_jobs": 1}
+FLAT = {"encoder_weight": 0.0, "positive_code": True, "random_state": 48}
 
 
 @given(difficult_cases())
+@example(
+    (Rows("row_scales", n=16, p=10, seed=306), Network(None, 1e-7, parameters=DEFAULTS | FLAT))
+)
 @example((Rows("one_hot", n=3, p=10), Network(parameters=DEFAULTS)))
 @example((Rows("outlier_row", n=5, p=20), Network(5, 1e-7, parameters=DEFAULTS)))
 @example((Rows("uncentred", n=10, p=40), Network(5, 1e-7, parameters=DEFAULTS)))
