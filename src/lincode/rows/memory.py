@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 
@@ -189,14 +188,13 @@ class MemoryRows:
         for rows in chunks(*self.U.shape):
             encode(self.X[rows], C, thresholding, out=self.U[rows])
 
-    @contextmanager
-    def temporary_codes(self) -> Iterator[None]:
-        """Start the codes from zero and restore the present ones afterwards."""
-        present, self.U = self.U, np.zeros_like(self.U)
-        try:
-            yield
-        finally:
-            self.U = present
+    def save_codes(self) -> Array:
+        """Return a copy of the present codes for ``restore_codes``."""
+        return self.U.copy()
+
+    def restore_codes(self, saved: object) -> None:
+        """Set the codes to those that ``save_codes`` returned."""
+        self.U[...] = saved
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""

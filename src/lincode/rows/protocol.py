@@ -7,7 +7,6 @@ write one class with these methods.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,8 +55,11 @@ class RowSource(Protocol):
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
 
-    def temporary_codes(self) -> AbstractContextManager[None]:
-        """Return a context in which the codes start from zero; the present ones are restored."""
+    def save_codes(self) -> object:
+        """Return a copy of the present codes for ``restore_codes``."""
+
+    def restore_codes(self, saved: object) -> None:
+        """Set the codes to those that ``save_codes`` returned."""
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
