@@ -248,7 +248,7 @@ def test_energy_is_that_of_its_definition(digits: Any, solver: str) -> None:
 @pytest.mark.parametrize("ridge", [0, 0.1, "auto"])
 def test_minibatch_keeps_its_ridge(digits: Any, ridge: float | str) -> None:
     scnn = MiniBatchSCNN(15, encoder_ridge=ridge, random_state=0)
-    chosen = []
+    chosen: list[float] = []
     for batch in np.array_split(digits[:300], 5):
         # Each call checks that no step on the batch increases the energy.
         scnn.partial_fit(batch * (1 + len(chosen)))

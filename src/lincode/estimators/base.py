@@ -419,7 +419,8 @@ class BaseSCNN(DictionaryTransformer):
         gains = self.gains_ if self.fit_gains else np.ones(len(D))
         self.__dict__.pop("decoder_", None)
         if self.fit_decoder:
-            self.decoder_ = fit_decoder(coded, gains, D).astype(X.dtype)
+            D = fit_decoder(coded, gains, D)
+            self.decoder_ = D.astype(X.dtype)
         self.encoder_r2_ = coded.r2(gains, D)
         self.calibrated_mode_ = self.threshold_mode
 
@@ -491,7 +492,9 @@ class BaseSCNN(DictionaryTransformer):
         threshold = matching_threshold(Z, float(self.usage_.mean()), positive=self.positive_code)
         gains = None
         if past_weight > 0:
-            gains = getattr(self, "gains_", None)
+            # Gains of another mode say nothing about this one.
+            if self.calibrated_mode_ == self.threshold_mode:
+                gains = self.gains_
             threshold += past_weight * (self.matching_threshold_ - threshold)
         self.matching_threshold_ = threshold
         self._calibrate(Z, X, sign * D, gains, past_weight / (1 - past_weight))
