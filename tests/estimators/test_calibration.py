@@ -304,7 +304,7 @@ def test_clone_pickle_save_and_seed(
     digits: Any, tmp_path: Path, estimator: Any, with_decoder: bool, mode: str
 ) -> None:
     X, new = digits[:150].astype(np.float32), digits[150:300].astype(np.float32)
-    model = estimator(10, random_state=3, tol=1e-2, fit_decoder=with_decoder, threshold_mode=mode)
+    model = estimator(8, random_state=3, tol=0.05, fit_decoder=with_decoder, threshold_mode=mode)
     model.fit(X)
     lincode.save(model, tmp_path / "model")
     copies = {
@@ -335,14 +335,14 @@ def test_clone_pickle_save_and_seed(
 @pytest.mark.filterwarnings("ignore:MiniBatchSCNN")
 def test_tiny_batches_keep_usable_gains(digits: Any, mode: str, size: int) -> None:
     scnn = MiniBatchSCNN(10, random_state=0, threshold_mode=mode, fit_decoder=True)
-    for batch in np.array_split(digits[: 40 * size], 40):
+    for batch in np.array_split(digits[: 25 * size], 25):
         scnn.partial_fit(batch)
         assert ((scnn.gains_ >= 0) & (scnn.gains_ < 100)).all()
         assert (scnn.gains_ > 0).sum() >= 5
         assert np.isfinite(scnn.decoder_).all()
         assert np.isfinite(scnn.encoder_r2_)
         assert scnn.threshold_ >= 0
-    assert fraction(digits, scnn.set_params(fit_decoder=False).reconstruct(digits)) > 0.5
+    assert fraction(digits, scnn.set_params(fit_decoder=False).reconstruct(digits)) > 0.3
     assert scnn.usage_.mean() > 0.5  # the codes of earlier batches are not forgotten
 
 
