@@ -516,7 +516,8 @@ class BaseSCNN(DictionaryTransformer):
                 UserWarning,
                 stacklevel=3,
             )
-        elif self.encoder_r2_ < MIN_ENCODER_R2:
+        elif self.encoder_r2_ < MIN_ENCODER_R2 and X.shape[0] > 1:
+            # The leave-one-out output for a single sample is always 0.
             warnings.warn(
                 f"{name}: the encoder's codes reconstruct only {max(self.encoder_r2_, 0):.1%} of"
                 " the data (see encoder_r2_), so they say little about a sample. Use"
