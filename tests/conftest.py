@@ -1,4 +1,4 @@
-"""Small data shared by the tests."""
+"""Data and settings shared by the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.feature_extraction.image import extract_patches_2d
 
-# The same examples on every run, and no clock: this is a test, not a search.
+# Every run uses the same examples, and no example has a time limit.
 settings.register_profile(
     "lincode",
     deadline=None,
@@ -28,7 +28,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def digits() -> Any:
-    """600 digits of 8×8 in [0, 1]."""
+    """600 digits of 8×8 pixels, in [0, 1], read-only."""
     X = load_digits().data[:600] / 16
     X.flags.writeable = False
     return X
@@ -36,7 +36,7 @@ def digits() -> Any:
 
 @pytest.fixture(scope="session")
 def patches() -> Any:
-    """2000 patches of 8×8 from scikit-learn's photographs, grey, each centred to mean 0."""
+    """2000 grey patches of 8×8 pixels from scikit-learn's photographs, each with mean 0."""
     grey = [image.mean(axis=2) / 255 for image in load_sample_images().images]
     X = np.vstack(
         [

@@ -92,7 +92,7 @@ SCNN_VALUES: dict[str, type[Any]] = {
     "n_replaced_atoms_": Integral,
 }
 SCNN_ARRAYS = {"usage_": "m", "gains_": "m"}
-SCNN_OPTIONAL_ARRAYS = {"decoder_": "mp"}
+SCNN_OPTIONAL_ARRAYS = {"decoder_": "mp", "refined_encoder_": "mp"}
 MINIBATCH_VALUES: dict[str, type[Any]] = {"n_steps_": Integral, "n_samples_seen_": Integral}
 # The state from which partial_fit continues.
 STREAM_ARRAYS = {

@@ -1,29 +1,31 @@
-"""The U step: optimality first, scikit-learn's answer second."""
+"""The U step: the optimality conditions, and agreement with scikit-learn's Lasso."""
 
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
-from lincode.core import code_descent
-from lincode.core.code_problem import CodeProblem
-from lincode.core.code_step import _Run, code_step
+from lincode.core import code_step as code_step_module
+from lincode.core.code_step import (
+    CodeProblem,
+    _Iterate,
+    _leading_eigenvalues,
+    code_step,
+    code_violation,
+)
 from lincode.core.energy import energy
-from lincode.core.optimality import code_violation
 
 
-@pytest.fixture(autouse=True, params=["compiled", "plain"])
-def way(request: Any, monkeypatch: Any) -> Any:
-    """Every test here holds with sparse rows by coordinate descent, whatever m, and without."""
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-        monkeypatch.setattr(code_descent, "FEWEST_UNITS", 1)
-    else:
-        monkeypatch.setattr(code_descent, "_compiled", lambda: None)
+@pytest.fixture(autouse=True, params=["with coordinate descent", "without"])
+def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run every test with coordinate descent for any number of units, and without it."""
+    min_units = 1 if request.param == "with coordinate descent" else 10**9
+    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_COORDINATE_DESCENT", min_units)
     return request.param
 
 
@@ -54,7 +56,7 @@ problems = st.builds(
 
 
 def residual_in_float64(X: Any, U: Any, problem: CodeProblem) -> float:
-    """The certificate, written again from the guide's formulas."""
+    """Compute the optimality residual independently of the library."""
     X, U, H, W = (np.asarray(A, dtype=np.float64) for A in (X, U, problem.H, problem.W))
     b = X @ W.T
     G = U @ H - b
@@ -68,10 +70,10 @@ def residual_in_float64(X: Any, U: Any, problem: CodeProblem) -> float:
 
 
 @given(problems)
-def test_codes_are_optimal_and_the_certificate_is_true(problem_and_data: Any) -> None:
+def test_codes_are_optimal_and_the_residual_is_correct(problem_and_data: Any) -> None:
     X, U, _, _, problem = problem_and_data
     solved = code_step(U, X, problem, tol=1e-4, max_iter=20_000)
-    assert solved.n_open == 0
+    assert solved.n_unfinished == 0
     assert solved.U.dtype == X.dtype
     assert not (problem.positive and (solved.U < 0).any())
     truth = residual_in_float64(X, solved.U, problem)
@@ -81,7 +83,9 @@ def test_codes_are_optimal_and_the_certificate_is_true(problem_and_data: Any) ->
 
 
 @given(problems, st.integers(0, 15))
-def test_energy_never_rises_however_few_steps(problem_and_data: Any, max_iter: int) -> None:
+def test_energy_never_increases_with_any_number_of_steps(
+    problem_and_data: Any, max_iter: int
+) -> None:
     X, U, D, C, problem = problem_and_data
     m = len(D)
     lam = problem.tau * m
@@ -92,8 +96,8 @@ def test_energy_never_rises_however_few_steps(problem_and_data: Any, max_iter: i
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_row_ends_higher_than_it_started(dtype: Any) -> None:
-    """From near the optimum, where momentum overshoots, row by row and after few steps."""
+def test_objective_of_no_row_increases(dtype: Any) -> None:
+    """Start near the optimum, where momentum overshoots, and do few steps."""
     for seed in range(20):
         X, U, D, C, problem = random_problem(seed, 30, 8, 12, 0.1, 0.05, False, dtype)
         best = code_step(U, X, problem, tol=1e-9, max_iter=20_000).U
@@ -106,25 +110,25 @@ def test_no_row_ends_higher_than_it_started(dtype: Any) -> None:
             assert energy(X[row], after[row], D, C, 0.1, 0.05) <= before + 50 * np.finfo(dtype).eps
 
 
-def test_a_run_that_goes_up_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_that_increase_the_objective_are_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     def uphill(self: Any, n_steps: int) -> None:
         self.U = self.U + np.where(np.arange(len(self.U)) % 2, 1.0, 0.0)[:, None]
 
-    monkeypatch.setattr(_Run, "advance", uphill)
+    monkeypatch.setattr(_Iterate, "advance", uphill)
     X, U, _, _, problem = random_problem(0, 20, 8, 10, 0.1, 1.0, False, np.float64)
     solved = code_step(U, X, problem, tol=0.0, max_iter=30)
     assert (solved.U == U).all()
-    assert solved.n_open == 20
+    assert solved.n_unfinished == 20
 
 
-def test_a_zero_row_with_a_code_is_not_optimal() -> None:
+def test_code_of_a_zero_row_is_zero() -> None:
     _, _, _, _, problem = random_problem(0, 1, 4, 3, 0.1, 1.0, False, np.float64)
     start = np.ones((1, 3))
     assert code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=0).residual == 1
     solved = code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=5000)
     assert not solved.U.any()
     assert solved.residual == 0
-    # Also without a threshold, which would only ever bring it near zero.
+    # This also holds without an ℓ1 penalty, where the steps alone only approach zero.
     _, _, _, _, problem = random_problem(0, 1, 4, 3, 0.0, 0.0, False, np.float64)
     assert not code_step(start, np.zeros((1, 4)), problem, tol=1e-6, max_iter=10).U.any()
 
@@ -133,13 +137,13 @@ def test_a_zero_row_with_a_code_is_not_optimal() -> None:
 @pytest.mark.parametrize("eta", [0.2, 1.0])
 @pytest.mark.parametrize(("p", "m"), [(12, 8), (8, 20)])
 @pytest.mark.parametrize("positive", [False, True])
-def test_agrees_with_the_lasso_of_the_stacked_design(
+def test_codes_agree_with_the_lasso_of_the_stacked_design(
     rng: np.random.Generator, lam: float, eta: float, p: int, m: int, positive: bool
 ) -> None:
     X, _, D, C, problem = random_problem(3, 10, p, m, lam, eta, positive, np.float64)
     U = code_step(np.zeros((10, m)), X, problem, tol=1e-10, max_iter=50_000).U
     design = np.vstack([D.T / np.sqrt(p), np.sqrt(eta / m) * np.eye(m)])
-    # scikit-learn's lasso has 1/(2 n) before the square, n the rows of the design.
+    # The square has the factor 1/(2 n) in scikit-learn's Lasso, for n rows of the design.
     weight = lam / m / (p + m)
     lasso = Lasso(alpha=weight, fit_intercept=False, tol=1e-14, max_iter=200_000, positive=positive)
     for x, u in zip(X, U, strict=True):
@@ -147,13 +151,13 @@ def test_agrees_with_the_lasso_of_the_stacked_design(
         assert_allclose(u, lasso.fit(design, target).coef_, atol=1e-6)
 
 
-def test_without_sparsity_the_codes_solve_a_linear_system() -> None:
+def test_codes_without_penalty_solve_a_linear_system() -> None:
     X, U, _, _, problem = random_problem(1, 15, 6, 4, 0.0, 1.0, False, np.float64)
     solved = code_step(U, X, problem, tol=1e-12, max_iter=10_000).U
     assert_allclose(solved, np.linalg.solve(problem.H, problem.W @ X.T).T, atol=1e-9)
 
 
-def test_rows_do_not_feel_each_other() -> None:
+def test_rows_are_independent_of_each_other() -> None:
     X, U, _, _, problem = random_problem(5, 40, 10, 15, 0.1, 1.0, False, np.float64)
     together = code_step(U, X, problem, tol=1e-8, max_iter=10_000).U
     alone = np.vstack(
@@ -162,8 +166,8 @@ def test_rows_do_not_feel_each_other() -> None:
     assert_allclose(together, alone, atol=1e-12)
 
 
-def test_a_shared_direction_does_not_slow_the_others(rng: np.random.Generator) -> None:
-    """Atoms with a common part: one eigenvalue of H 100 times the next, and few steps still."""
+def test_few_steps_suffice_if_atoms_share_a_direction(rng: np.random.Generator) -> None:
+    """The largest eigenvalue of H is much larger than the second."""
     D = rng.standard_normal((40, 60)) / 60**0.5 + 1.0
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     X = rng.standard_normal((50, 60)) + 1
@@ -174,14 +178,12 @@ def test_a_shared_direction_does_not_slow_the_others(rng: np.random.Generator) -
     M = problem.L * np.eye(40) + problem.sigma * np.outer(problem.v, problem.v)
     assert np.linalg.eigvalsh(M - problem.H)[0] >= -1e-12
     solved = code_step(np.zeros((50, 40)), X, problem, tol=1e-6, max_iter=60)
-    assert solved.n_open == 0
+    assert solved.n_unfinished == 0
     assert residual_in_float64(X, solved.U, problem) <= 1e-6
 
 
 @pytest.mark.parametrize(("m", "p"), [(1, 5), (5, 1), (2, 2), (7, 3), (3, 7)])
-def test_the_metric_bounds_the_hessian_at_any_shape(
-    rng: np.random.Generator, m: int, p: int
-) -> None:
+def test_metric_bounds_the_hessian_for_any_shape(rng: np.random.Generator, m: int, p: int) -> None:
     D = rng.standard_normal((m, p)) + 1
     problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
     M = problem.L * np.eye(m) + problem.sigma * np.outer(problem.v, problem.v)
@@ -189,7 +191,7 @@ def test_the_metric_bounds_the_hessian_at_any_shape(
     assert problem.L > 0
 
 
-def test_codes_given_are_left_alone_and_optimal_ones_come_back() -> None:
+def test_start_is_not_overwritten_and_optimal_codes_are_unchanged() -> None:
     X, U, _, _, problem = random_problem(2, 20, 8, 10, 0.2, 1.0, False, np.float64)
     given = U.copy()
     solved = code_step(U, X, problem, tol=1e-8, max_iter=10_000)
@@ -198,21 +200,77 @@ def test_codes_given_are_left_alone_and_optimal_ones_come_back() -> None:
     assert (again.U == solved.U).all()
 
 
-def test_rows_cut_short_are_counted() -> None:
+def test_unfinished_rows_are_counted() -> None:
     X, U, _, _, problem = random_problem(2, 20, 8, 10, 0.2, 1.0, False, np.float64)
-    assert code_step(U, X, problem, tol=1e-12, max_iter=10).n_open == 20
+    assert code_step(U, X, problem, tol=1e-12, max_iter=10).n_unfinished == 20
 
 
-def test_a_dictionary_of_zeros_and_no_encoder_gives_zero_codes() -> None:
+def test_zero_dictionary_without_encoder_gives_zero_codes() -> None:
     Z = np.zeros((3, 4))
     problem = CodeProblem.of(Z, Z, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
     solved = code_step(np.ones((2, 3)), np.ones((2, 4)), problem, tol=1e-6, max_iter=100)
     assert not solved.U.any()
 
 
-def test_violation_is_seen_where_it_is() -> None:
-    """One row each: optimal, wrong where used, wrong where unused, wrong sign of gradient."""
+def test_violation_of_the_optimality_conditions() -> None:
+    """The rows: optimal, not optimal where U ≠ 0, and where U = 0 for both signs of G."""
     U = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     G = np.array([[-0.5, 0.3], [-0.2, 0.3], [0.7, 0.1], [-0.7, 0.1]])
     assert_allclose(code_violation(U, G, 0.5), [0, 0.3, 0.2, 0.2])
     assert_allclose(code_violation(U, G, 0.5, positive=True), [0, 0.3, 0, 0.2])
+
+
+REPEATED = {
+    "identity": np.eye(12, 20),
+    "more atoms than features": np.vstack([np.eye(6), np.eye(6), np.eye(6)]),
+    "one atom repeated": np.repeat(np.eye(1, 9), 15, axis=0),
+    "two distinct eigenvalues": np.diag([3.0] * 5 + [1.0] * 30),
+    "largest eigenvalue is single": np.diag([3.0] + [1.0] * 30),
+    "zeros": np.zeros((7, 5)),
+    "one atom": np.ones((1, 4)),
+    "one feature": np.ones((4, 1)),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_leading_eigenvalues_of_repeated_spectra(name: str) -> None:
+    D = REPEATED[name]
+    exact = np.linalg.eigvalsh(D @ D.T)
+    first, second, v = _leading_eigenvalues(D, D @ D.T)
+    assert_allclose(first, max(exact[-1], 0), atol=1e-12)
+    largest_but_one = exact[-2] if len(exact) > 1 else 0.0
+    assert second >= largest_but_one - 1e-12
+    if first == second:
+        assert not v.any()
+    else:
+        assert_allclose(D @ (D.T @ v), first * v, atol=1e-10)
+        assert_allclose(np.linalg.norm(v), 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_leading_eigenvalues_of_one_hot_atoms(seed: int) -> None:
+    """Eigenvalues of D Dᵀ are the numbers of atoms that are equal, many of which coincide."""
+    rng = np.random.default_rng(seed)
+    D = np.eye(40)[rng.integers(0, 40, int(rng.integers(2, 80)))]
+    exact = np.linalg.eigvalsh(D @ D.T)
+    first, second, _ = _leading_eigenvalues(D, D @ D.T)
+    assert_allclose(first, exact[-1])
+    assert second >= exact[-2] - 1e-10
+    problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
+    M = problem.L * np.eye(len(D)) + problem.sigma * np.outer(problem.v, problem.v)
+    assert np.linalg.eigvalsh(M - problem.H)[0] >= -1e-12
+
+
+def test_eigenvalues_missing_from_the_subset_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAPACK's solver for a subset may return too few eigenvalues of a repeated spectrum."""
+    eigh = scipy.linalg.eigh
+
+    def too_few(A: Any, subset_by_index: Any = None) -> Any:
+        w, Q = eigh(A)
+        return (w[-1:], Q[:, -1:]) if subset_by_index is not None else (w, Q)
+
+    monkeypatch.setattr(scipy.linalg, "eigh", too_few)
+    D = np.diag([3.0, 1.0, 1.0])
+    first, second, v = _leading_eigenvalues(D, D @ D.T)
+    assert_allclose([first, second], [9, 1])
+    assert_allclose(np.abs(v), [1, 0, 0], atol=1e-12)

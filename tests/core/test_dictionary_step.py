@@ -1,3 +1,5 @@
+"""The D step: the optimality conditions, a general solver, and the two methods compared."""
+
 import dataclasses
 from typing import Any
 
@@ -9,89 +11,105 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from lincode.core import dictionary_step as module
-from lincode.core.dictionary_dual import solve_dual
-from lincode.core.dictionary_step import dictionary_step, dictionary_sweep, objective
-from lincode.core.optimality import dictionary_residual
-from lincode.core.stats import CodeStats
+from lincode.core.dictionary_step import (
+    dictionary_objective,
+    dictionary_residual,
+    dictionary_step,
+    dictionary_sweep,
+    solve_dual,
+)
+from lincode.core.energy import CodeStats
 
 
-def problem(seed: int, m: int, p: int, share: float = 0.5) -> tuple[Any, CodeStats]:
+def problem(seed: int, m: int, p: int, density: float = 0.5) -> tuple[Any, CodeStats]:
     rng = np.random.default_rng(seed)
-    U = rng.standard_normal((30, m)) * (rng.random((30, m)) < share)
+    U = rng.standard_normal((30, m)) * (rng.random((30, m)) < density)
     D = rng.standard_normal((m, p))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     return D, CodeStats.of(U, rng.standard_normal((30, p)))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_agrees_with_a_general_solver(seed: int) -> None:
+def test_step_agrees_with_a_general_solver(seed: int) -> None:
     m, p = 4, 3
     D, stats = problem(seed, m, p)
     ours, residual = dictionary_step(D, stats, tol=1e-12, max_sweeps=10_000)
     assert residual <= 1e-12
     general = minimize(
-        lambda d: objective(d.reshape(m, p), stats),
+        lambda d: dictionary_objective(d.reshape(m, p), stats),
         D.ravel(),
         jac=lambda d: 2 * (stats.UtU @ d.reshape(m, p) - stats.UtX).ravel(),
         constraints={"type": "ineq", "fun": lambda d: 1 - (d.reshape(m, p) ** 2).sum(axis=1)},
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 1000},
     )
-    assert_allclose(objective(ours, stats), general.fun, rtol=1e-9)
+    assert_allclose(dictionary_objective(ours, stats), general.fun, rtol=1e-9)
     assert_allclose(ours, general.x.reshape(m, p), atol=1e-5)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.floats(0.01, 1))
-def test_the_dual_finds_what_sweeps_find(seed: int, m: int, p: int, size: float) -> None:
-    D, stats = problem(seed, m, p, share=1.0)
-    stats = dataclasses.replace(stats, UtX=size * stats.UtX)  # small: constraints that are slack
+def test_dual_method_agrees_with_sweeps(seed: int, m: int, p: int, size: float) -> None:
+    D, stats = problem(seed, m, p, density=1.0)
+    stats = dataclasses.replace(
+        stats, UtX=size * stats.UtX
+    )  # if small, some constraints are inactive
     swept = D
     for _ in range(3000):
         swept = dictionary_sweep(swept, stats)
-    at_once = solve_dual(D, stats.UtU, stats.UtX, 1e-12)
-    assert at_once is not None
-    assert dictionary_residual(at_once, stats) <= 1e-9
-    assert_allclose(objective(at_once, stats), objective(swept, stats), rtol=1e-9)
+    solved = solve_dual(D, stats.UtU, stats.UtX, 1e-12)
+    assert solved is not None
+    assert dictionary_residual(solved, stats) <= 1e-9
+    assert_allclose(
+        dictionary_objective(solved, stats), dictionary_objective(swept, stats), rtol=1e-9
+    )
 
 
-def test_where_the_dual_fails_sweeps_do_the_work(rng: np.random.Generator) -> None:
-    """More atoms than rows: UtU is singular and atoms inside the balls are many."""
+def test_sweeps_are_used_if_the_dual_method_fails(rng: np.random.Generator) -> None:
+    """With more atoms than rows UtU is singular, and many atoms are inside their balls."""
     U, X = rng.standard_normal((5, 12)), 0.1 * rng.standard_normal((5, 4))
     D = rng.standard_normal((12, 4))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     stats = CodeStats.of(U, X)
     new, residual = dictionary_step(D, stats, tol=1e-8, max_sweeps=100_000)
     assert residual <= 1e-8
-    assert objective(new, stats) < objective(D, stats)
-    assert_allclose(objective(new, stats), -(X**2).sum(), rtol=1e-6)  # they fit X exactly
+    assert dictionary_objective(new, stats) < dictionary_objective(D, stats)
+    assert_allclose(
+        dictionary_objective(new, stats), -(X**2).sum(), rtol=1e-6
+    )  # the fit of X is exact
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))
-def test_the_step_never_raises(seed: int, m: int, p: int) -> None:
-    D, stats = problem(seed, m, p, share=0.1)
+def test_step_never_increases_the_objective(seed: int, m: int, p: int) -> None:
+    D, stats = problem(seed, m, p, density=0.1)
     for max_sweeps in (0, 1, 50):
         new, residual = dictionary_step(D, stats, tol=1e-6, max_sweeps=max_sweeps)
-        assert objective(new, stats) <= objective(D, stats) + 1e-12 * abs(objective(D, stats))
+        assert dictionary_objective(new, stats) <= dictionary_objective(D, stats) + 1e-12 * abs(
+            dictionary_objective(D, stats)
+        )
         assert (np.linalg.norm(new, axis=1) <= 1 + 1e-12).all()
         assert_allclose(residual, dictionary_residual(new, stats))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))
-def test_a_sweep_never_raises_and_stays_in_the_balls(seed: int, m: int, p: int) -> None:
-    D, stats = problem(seed, m, p, share=0.3)
+def test_sweep_never_increases_the_objective_and_satisfies_the_constraints(
+    seed: int, m: int, p: int
+) -> None:
+    D, stats = problem(seed, m, p, density=0.3)
     new = dictionary_sweep(D, stats)
-    assert objective(new, stats) <= objective(D, stats) + 1e-12 * abs(objective(D, stats))
+    assert dictionary_objective(new, stats) <= dictionary_objective(D, stats) + 1e-12 * abs(
+        dictionary_objective(D, stats)
+    )
     assert (np.linalg.norm(new, axis=1) <= 1 + 1e-12).all()
 
 
-def test_blocks_of_atoms_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     D, stats = problem(0, 20, 7)
     whole = dictionary_sweep(D, stats)
-    monkeypatch.setattr(module, "BLOCK_ATOMS", 1)
+    monkeypatch.setattr(module, "ATOMS_PER_BLOCK", 1)
     assert_allclose(dictionary_sweep(D, stats), whole, atol=1e-12)
 
 
-def test_one_sweep_is_the_closed_form_atom_by_atom() -> None:
+def test_sweep_updates_each_atom_by_the_closed_form() -> None:
     D, stats = problem(1, 9, 5)
     expected = D.copy()
     for j in range(9):
@@ -100,7 +118,7 @@ def test_one_sweep_is_the_closed_form_atom_by_atom() -> None:
     assert_allclose(dictionary_sweep(D, stats), expected, atol=1e-12)
 
 
-def test_atoms_no_row_uses_are_left_alone(rng: np.random.Generator) -> None:
+def test_unused_atoms_are_unchanged(rng: np.random.Generator) -> None:
     U = rng.standard_normal((10, 3))
     U[:, 1] = 0
     D = rng.standard_normal((3, 4)) / 4
@@ -110,7 +128,7 @@ def test_atoms_no_row_uses_are_left_alone(rng: np.random.Generator) -> None:
     assert not np.allclose(new[0], D[0])
 
 
-def test_residual_tells_how_far() -> None:
+def test_residual_is_zero_only_at_the_optimum() -> None:
     D, stats = problem(2, 6, 4)
     assert dictionary_residual(D, stats) > 0.05
     best, _ = dictionary_step(D, stats, tol=1e-10, max_sweeps=10_000)

@@ -1,4 +1,7 @@
+"""Proximal operators: each is the argmin that its docstring states."""
+
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from lincode.core import prox
-from lincode.core.optimality import code_violation
+from lincode.core.code_step import code_violation
 from lincode.core.prox import project_unit_ball, soft_threshold, soft_threshold_along
 
 
@@ -21,7 +24,7 @@ def test_soft_threshold_is_the_argmin_in_its_docstring(z: float, positive: bool)
     assert_allclose(soft_threshold(np.array([z]), t, positive=positive), [best], atol=1e-4)
 
 
-def test_soft_threshold_at_zero_is_the_identity_and_writes_where_told(
+def test_soft_threshold_at_zero_is_the_identity_and_out_is_written(
     rng: np.random.Generator,
 ) -> None:
     Z = rng.standard_normal((5, 4))
@@ -35,16 +38,18 @@ def test_soft_threshold_keeps_float32() -> None:
     assert soft_threshold(np.ones(3, dtype=np.float32), 0.5).dtype == np.float32
 
 
-def test_projection_is_the_nearest_point_of_the_ball(rng: np.random.Generator) -> None:
+def test_projection_is_the_nearest_point_in_the_ball(rng: np.random.Generator) -> None:
     D = np.vstack([3 * rng.standard_normal((4, 6)), 0.1 * rng.standard_normal((2, 6)), np.zeros(6)])
     V = project_unit_ball(D)
     assert (np.linalg.norm(V, axis=1) <= 1 + 1e-12).all()
-    assert_allclose(V[4:], D[4:])  # inside: left alone
-    for d, v in zip(D[:4], V[:4], strict=True):  # outside: the nearest multiple of d in the ball
+    assert_allclose(V[4:], D[4:])  # rows inside the ball are unchanged
+    for d, v in zip(D[:4], V[:4], strict=True):  # outside: the nearest multiple of d
         shrunk = minimize_scalar(
-            lambda s, d=d: np.linalg.norm(s * d - d), bounds=(0, 1 / np.linalg.norm(d)),
-            method="bounded", options={"xatol": 1e-10},
-        ).x  # fmt: skip
+            lambda s, d=d: np.linalg.norm(s * d - d),
+            bounds=(0, 1 / np.linalg.norm(d)),
+            method="bounded",
+            options={"xatol": 1e-10},
+        ).x
         assert_allclose(v, shrunk * d, atol=1e-6)
 
 
@@ -59,17 +64,14 @@ def test_projection_is_the_nearest_point_of_the_ball(rng: np.random.Generator) -
 def test_soft_threshold_along_is_the_argmin_in_its_docstring(
     seed: int, m: int, rho: float, t: float, positive: bool, dtype: Any
 ) -> None:
-    """Its optimality conditions hold whatever the first guess of the slope was."""
+    """The optimality conditions hold for any initial estimate of the slope."""
     rng = np.random.default_rng(seed)
     Z, at = rng.standard_normal((20, m)).astype(dtype), 2 * rng.standard_normal(20).astype(dtype)
     v = rng.standard_normal(m)
     v = (v / np.linalg.norm(v)).astype(dtype)
     slope = rng.uniform(1, 1 + rho, 20).astype(dtype)
-    prox_enough, prox.ENOUGH = prox.ENOUGH, 0.0
-    try:
+    with mock.patch.object(prox, "ROOT_RTOL", 0.0):
         V = soft_threshold_along(Z, t, v, rho, at, slope=slope, positive=positive)
-    finally:
-        prox.ENOUGH = prox_enough
     assert V.dtype == dtype
     assert not (positive and (V < 0).any())
     V, Z, v, at = (A.astype(np.float64) for A in (V, Z, v, at))
@@ -78,7 +80,7 @@ def test_soft_threshold_along_is_the_argmin_in_its_docstring(
     assert worst <= 50 * np.finfo(dtype).eps * (1 + rho) * np.abs(at).max()
 
 
-def test_soft_threshold_along_is_right_to_a_tenth_of_what_its_direction_adds(
+def test_soft_threshold_along_is_accurate_to_its_tolerance(
     rng: np.random.Generator,
 ) -> None:
     Z, v = rng.standard_normal((200, 50)), np.full(50, 50**-0.5)
@@ -91,7 +93,7 @@ def test_soft_threshold_along_is_right_to_a_tenth_of_what_its_direction_adds(
     assert_allclose(slope, 1 + 8 * (V != 0).mean(axis=1), rtol=0.5)
 
 
-def test_rows_thresholded_along_a_direction_do_not_feel_each_other(
+def test_soft_threshold_along_treats_rows_independently(
     rng: np.random.Generator,
 ) -> None:
     Z, at, v = rng.standard_normal((30, 12)), rng.standard_normal(30), np.full(12, 12**-0.5)

@@ -1,4 +1,4 @@
-"""What may come in, and what is said when it may not."""
+"""The kinds of input that SCNN accepts, and the messages for input that it refuses."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from lincode import SCNN
-from lincode.core import blocks
+from lincode.exceptions import InvalidInputError
+from lincode.rows import memory
 
 
 def fit(X: Any, **parameters: Any) -> SCNN:
@@ -24,12 +25,12 @@ def X(digits: Any) -> Any:
     return digits[:200]
 
 
-@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
+@pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso"])
 @pytest.mark.parametrize("solver", ["auto", "paper"])
 @pytest.mark.filterwarnings("ignore:SCNN. max_iter")
-def test_float32_stays_float32_and_agrees_with_float64(X: Any, method: str, solver: str) -> None:
-    double = fit(X, transform_method=method, solver=solver, max_iter=10)
-    single = fit(X.astype(np.float32), transform_method=method, solver=solver, max_iter=10)
+def test_float32_is_preserved_and_agrees_with_float64(X: Any, algorithm: str, solver: str) -> None:
+    double = fit(X, transform_algorithm=algorithm, solver=solver, max_iter=10)
+    single = fit(X.astype(np.float32), transform_algorithm=algorithm, solver=solver, max_iter=10)
     assert single.components_.dtype == single.encoder_.dtype == np.float32
     codes = single.transform(X.astype(np.float32))
     assert codes.dtype == np.float32
@@ -37,8 +38,8 @@ def test_float32_stays_float32_and_agrees_with_float64(X: Any, method: str, solv
     assert single.reconstruct(X.astype(np.float32)).dtype == np.float32
     assert_allclose(single.components_, double.components_, atol=1e-3)
     expected = double.transform(X)
-    # D alone leaves the codes as ill-conditioned as D Dᵀ; the encoder term does not.
-    condition = np.linalg.cond(double.components_) ** 2 if method == "relearn" else 1
+    # Without the encoder term the codes are as ill-conditioned as D Dᵀ.
+    condition = np.linalg.cond(double.components_) ** 2 if algorithm == "lasso" else 1
     eps = np.finfo(np.float32).eps
     assert_allclose(codes, expected, atol=max(1e-3, condition * eps * np.abs(expected).max()))
     assert_allclose(single.energy_, double.energy_, rtol=1e-4)
@@ -59,7 +60,7 @@ VARIANTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_other_containers_give_the_same_answer(X: Any, name: str) -> None:
+def test_other_containers_give_the_same_result(X: Any, name: str) -> None:
     other = VARIANTS[name](X)
     scale = 16 if "int" in name else 1
     reference = fit(X * scale, alpha=0.1 * scale)
@@ -68,7 +69,7 @@ def test_other_containers_give_the_same_answer(X: Any, name: str) -> None:
     assert_allclose(scnn.transform(other), reference.transform(X * scale), atol=1e-8)
 
 
-def test_read_only_and_memory_mapped_data_are_read_and_left_alone(X: Any, tmp_path: Path) -> None:
+def test_read_only_and_memory_mapped_data_are_accepted(X: Any, tmp_path: Path) -> None:
     assert not X.flags.writeable
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -80,15 +81,15 @@ def test_read_only_and_memory_mapped_data_are_read_and_left_alone(X: Any, tmp_pa
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csr_array", "coo_array", "csc_matrix"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_sparse_is_dense(X: Any, kind: str, dtype: Any) -> None:
+def test_sparse_input_gives_the_same_result(X: Any, kind: str, dtype: Any) -> None:
     X = X.astype(dtype)
     sparse = getattr(scipy.sparse, kind)(X)
     one, two = fit(X), fit(sparse)
     atol = 1e-8 if dtype == np.float64 else 1e-4
     assert_allclose(two.components_, one.components_, atol=atol)
-    for method in ("encoder", "exact", "relearn"):
-        codes = one.set_params(transform_method=method).transform(X)
-        other = two.set_params(transform_method=method).transform(sparse)
+    for algorithm in ("encoder", "exact", "lasso"):
+        codes = one.set_params(transform_algorithm=algorithm).transform(X)
+        other = two.set_params(transform_algorithm=algorithm).transform(sparse)
         assert type(other) is np.ndarray
         assert other.dtype == dtype
         assert_allclose(other, codes, atol=20 * atol)
@@ -96,24 +97,26 @@ def test_sparse_is_dense(X: Any, kind: str, dtype: Any) -> None:
     assert_allclose(two.alpha_max(sparse), one.alpha_max(X))
 
 
-def test_sparse_is_never_made_dense_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_input_is_never_converted_to_one_dense_array(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     X = scipy.sparse.csr_array(rng.random((1000, 30)) * (rng.random((1000, 30)) < 0.1))
     sizes = []
     original = scipy.sparse.csr_array.toarray
 
-    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def record(self: Any, *args: Any, **kwargs: Any) -> Any:
         sizes.append(self.shape[0] * self.shape[1])
         return original(self, *args, **kwargs)
 
-    monkeypatch.setattr(blocks, "DENSE_ENTRIES", 3000)
-    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", watched)
+    monkeypatch.setattr(memory, "DENSE_ENTRIES", 3000)
+    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", record)
     init = np.zeros((4, 30))
     init[0, 0] = 1
-    scnn = fit(X, n_components=4, alpha=0.005, tol=1e-2, init=init, threshold="match")
-    assert scnn.n_revived_ >= 3  # which looks at residuals of rows
+    scnn = fit(X, n_components=4, alpha=0.005, tol=1e-2, init=init)
+    assert scnn.n_replaced_atoms_ >= 3  # this needs the residuals of the rows
     scnn.transform(X), scnn.score(X), scnn.alpha_max(X), scnn.reconstruct(X)
-    fit(X, n_components=4, alpha=0.005, tol=1e-2, threshold="match")
+    fit(X, n_components=4, alpha=0.005, tol=1e-2)
     assert sizes
     assert max(sizes) <= 3000
 
@@ -124,7 +127,7 @@ SHAPES: dict[str, Any] = {
     "fewer samples than units": lambda X: X[:3],
     "fewer features than units": lambda X: X[:, 20:23],
     "constant and zero columns": lambda X: np.hstack([X, np.ones((200, 2)), np.zeros((200, 2))]),
-    "one row again and again": lambda X: np.repeat(X[:1], 50, axis=0),
+    "one row repeated": lambda X: np.repeat(X[:1], 50, axis=0),
     "zeros and one row": lambda X: np.vstack([np.zeros((20, 64)), X[:1]]),
     "large": lambda X: 1e140 * X,
     "small": lambda X: 1e-140 * X,
@@ -137,14 +140,13 @@ SHAPES: dict[str, Any] = {
 @pytest.mark.parametrize("solver", ["auto", "paper"])
 @pytest.mark.parametrize("encoder_weight", [1.0, 0.0])
 @pytest.mark.filterwarnings("ignore:SCNN. max_iter", "ignore:SCNN. the encoder's codes")
-def test_odd_data_give_a_finite_answer(
+def test_unusual_data_give_finite_results(
     X: Any, name: str, solver: str, encoder_weight: float
 ) -> None:
     X = SHAPES[name](X)
-    alpha = 0.05 * SCNN(6).alpha_max(X)
-    scnn = fit(X, alpha=alpha, solver=solver, max_iter=20, encoder_weight=encoder_weight)
-    for method in ("encoder", "exact", "relearn"):
-        U = scnn.set_params(transform_method=method).transform(X)
+    scnn = fit(X, alpha="0.05*max", solver=solver, max_iter=20, encoder_weight=encoder_weight)
+    for algorithm in ("encoder", "exact", "lasso"):
+        U = scnn.set_params(transform_algorithm=algorithm).transform(X)
         assert np.isfinite(U).all()
     assert U.any()
     for value in (scnn.components_, scnn.encoder_, scnn.energy_path_, scnn.score(X)):
@@ -153,14 +155,14 @@ def test_odd_data_give_a_finite_answer(
     assert scnn.energy_ < scnn.energy_path_[0]
 
 
-def test_scaling_data_and_alpha_scales_the_codes_only(X: Any) -> None:
+def test_scaling_data_and_alpha_scales_only_the_codes(X: Any) -> None:
     one, two = fit(X), fit(1e100 * X, alpha=1e99)
     assert_allclose(two.components_, one.components_, atol=1e-9)
     assert_allclose(two.transform(1e100 * X), 1e100 * one.transform(X), rtol=1e-6, atol=1e92)
 
 
 def test_all_zero_data_give_zero_codes_and_a_warning() -> None:
-    with pytest.warns(UserWarning, match="every code is zero: X is all zero"):
+    with pytest.warns(UserWarning, match="all codes will be zero: X is all zero"):
         scnn = fit(np.zeros((10, 5)))
     assert scnn.energy_ == 0
     assert not scnn.transform(np.zeros((3, 5))).any()
@@ -168,57 +170,89 @@ def test_all_zero_data_give_zero_codes_and_a_warning() -> None:
 
 NAN = np.array([[1.0, np.nan], [0.0, 1.0]])
 BAD = [
-    (dict(X=NAN), ValueError, "Input X contains NaN"),
-    (dict(X=np.where(np.isnan(NAN), np.inf, NAN)), ValueError, "Input X contains infinity"),
-    (dict(X=np.empty((0, 3))), ValueError, "0 sample"),
-    (dict(X=np.empty((3, 0))), ValueError, "0 feature"),
-    (dict(X=np.ones(3)), ValueError, "Expected 2D array"),
-    (dict(X=[["a", "b"], ["c", "d"]]), ValueError, "X must hold numbers, but .* text"),
-    (dict(X=np.ones((3, 2)) * 1j), ValueError, "Complex data not supported"),
-    (dict(X=1e150 * np.ones((3, 2))), ValueError, "largest absolute value .*; got 1e.150. Divide"),
-    (dict(X=1e-150 * np.ones((3, 2))), ValueError, "largest absolute value .*; got 1e-150. Divide"),
-    (dict(alpha=-1), ValueError, "alpha must be a finite number of at least 0, got -1"),
-    (dict(alpha=np.nan), ValueError, "alpha must be a finite number .* got nan"),
-    (dict(alpha="1"), TypeError, "alpha must be .* got '1' of type str"),
-    (dict(alpha=True), TypeError, "alpha must be .* got True of type bool"),
-    (dict(encoder_weight=-0.5), ValueError, "encoder_weight must be .* got -0.5"),
+    (dict(X=NAN), InvalidInputError, "Input X contains NaN"),
+    (dict(X=np.where(np.isnan(NAN), np.inf, NAN)), InvalidInputError, "Input X contains infinity"),
+    (dict(X=np.empty((0, 3))), InvalidInputError, "0 sample"),
+    (dict(X=np.empty((3, 0))), InvalidInputError, "0 feature"),
+    (dict(X=np.ones(3)), InvalidInputError, "Expected 2D array"),
+    (dict(X=[["a", "b"], ["c", "d"]]), InvalidInputError, "X must contain numbers, but .* text"),
+    (dict(X=np.ones((3, 2)) * 1j), InvalidInputError, "Complex data not supported"),
+    (
+        dict(X=1e150 * np.ones((3, 2))),
+        InvalidInputError,
+        "largest absolute value .*; got 1e.150. Divide",
+    ),
+    (
+        dict(X=1e-150 * np.ones((3, 2))),
+        InvalidInputError,
+        "largest absolute value .*; got 1e-150. Divide",
+    ),
+    (dict(alpha=-1), InvalidInputError, "alpha must be a finite number of at least 0, got -1"),
+    (dict(alpha=np.nan), InvalidInputError, "alpha must be a finite number .* got nan"),
+    (dict(alpha="1"), InvalidInputError, "alpha must be .* a string such as .* got '1'"),
+    (dict(alpha=True), InvalidInputError, "alpha must be .* got True of type bool"),
+    (dict(encoder_weight=-0.5), InvalidInputError, "encoder_weight must be .* got -0.5"),
     (
         dict(threshold="auto"),
-        ValueError,
-        "threshold must be a number .* 'match' or None, got 'auto",
+        InvalidInputError,
+        "threshold must be 'match', 'alpha' or a number .* got 'auto",
     ),
-    (dict(alpha=10**400), ValueError, "alpha must be a finite number"),
-    (dict(threshold=-1.0), ValueError, "threshold must be .* or None, got -1.0"),
-    (dict(n_components=0), ValueError, "n_components must be an integer of at least 1 or None, go"),
-    (dict(n_components=2.0), TypeError, "n_components must be an integer .* got 2.0 of type float"),
-    (dict(max_iter=0), ValueError, "max_iter must be an integer of at least 1 or None, got 0"),
-    (dict(tol=-1e-3), ValueError, "tol must be .* got -0.001"),
-    (dict(transform_tol=np.inf), ValueError, "transform_tol must be a finite .* got inf"),
+    (dict(alpha=10**400), InvalidInputError, "alpha must be a finite number"),
+    (dict(threshold=-1.0), InvalidInputError, "threshold must be .* got -1.0"),
     (
-        dict(transform_method="omp"),
-        ValueError,
-        "transform_method must be one of 'encoder', .*'omp'",
+        dict(n_components=0),
+        InvalidInputError,
+        "n_components must be None or an integer of at least 1, got 0",
     ),
-    (dict(solver="lars"), ValueError, "solver must be one of 'auto', 'paper', got 'lars'"),
-    (dict(init="random"), ValueError, "init must be one of 'data', 'paper', got 'random'"),
-    (dict(init=np.ones((2, 3))), ValueError, r"init must have shape .* = \(6, 4\), got \(2, 3\)"),
-    (dict(init=np.ones((4, 6))), ValueError, r"got \(4, 6\). Rows are atoms: pass init.T"),
-    (dict(init=np.full((6, 4), np.nan)), ValueError, "init must be finite"),
-    (dict(init=[["a"]]), ValueError, "init must be 'data', 'paper' or an array of numbers"),
-    (dict(split_sign="yes"), TypeError, "split_sign must be True or False, got 'yes'"),
-    (dict(split_sign=True, positive_code=True), ValueError, "nothing to split"),
-    (dict(n_jobs=0), ValueError, "n_jobs must be None or an integer but 0, got 0"),
-    (dict(n_jobs=1.5), ValueError, "n_jobs must be None or an integer but 0, got 1.5"),
-    (dict(verbose=-1), ValueError, "verbose must be .* got -1"),
-    (dict(verbose=None), TypeError, "verbose must be an integer .* got None"),
-    (dict(n_jobs=True), ValueError, "n_jobs must be None or an integer but 0, got True"),
-    (dict(callback=3), TypeError, "callback must be callable or None, got 3"),
+    (
+        dict(n_components=2.0),
+        InvalidInputError,
+        "n_components must be None or an integer .* got 2.0 of type float",
+    ),
+    (
+        dict(max_iter=0),
+        InvalidInputError,
+        "max_iter must be None or an integer of at least 1, got 0",
+    ),
+    (dict(tol=-1e-3), InvalidInputError, "tol must be .* got -0.001"),
+    (dict(transform_tol=np.inf), InvalidInputError, "transform_tol must be a finite .* got inf"),
+    (
+        dict(transform_algorithm="omp"),
+        InvalidInputError,
+        "transform_algorithm must be one of 'encoder', .*'omp'",
+    ),
+    (dict(solver="lars"), InvalidInputError, "solver must be one of 'auto', 'paper', got 'lars'"),
+    (dict(init="random"), InvalidInputError, "init must be one of 'data', 'paper', got 'random'"),
+    (
+        dict(init=np.ones((2, 3))),
+        InvalidInputError,
+        r"init must have shape .* = \(6, 4\), got \(2, 3\)",
+    ),
+    (dict(init=np.ones((4, 6))), InvalidInputError, r"got \(4, 6\). Rows are atoms; pass init.T"),
+    (dict(init=np.full((6, 4), np.nan)), InvalidInputError, "init must be finite"),
+    (dict(init=[["a"]]), InvalidInputError, "init must be 'data', 'paper' or an array of numbers"),
+    (dict(split_sign="yes"), InvalidInputError, "split_sign must be True or False, got 'yes'"),
+    (dict(split_sign=True, positive_code=True), InvalidInputError, "exclude each other"),
+    (dict(n_jobs=0), InvalidInputError, "n_jobs must be None or an integer other than 0, got 0"),
+    (
+        dict(n_jobs=1.5),
+        InvalidInputError,
+        "n_jobs must be None or an integer other than 0, got 1.5",
+    ),
+    (dict(verbose=-1), InvalidInputError, "verbose must be .* got -1"),
+    (dict(verbose=None), InvalidInputError, "verbose must be an integer .* got None"),
+    (
+        dict(n_jobs=True),
+        InvalidInputError,
+        "n_jobs must be None or an integer other than 0, got True",
+    ),
+    (dict(callback=3), InvalidInputError, "callback must be None or callable, got 3"),
     (dict(random_state="x"), ValueError, "cannot be used to seed"),
 ]
 
 
 @pytest.mark.parametrize(("bad", "error", "sentence"), BAD, ids=lambda v: str(v)[:40])
-def test_bad_input_is_named_and_harms_nothing(
+def test_invalid_input_is_explained_and_changes_nothing(
     bad: dict[str, Any], error: type[Exception], sentence: str
 ) -> None:
     X = bad.pop("X", np.random.default_rng(0).standard_normal((20, 4)))
@@ -235,7 +269,7 @@ def test_bad_input_is_named_and_harms_nothing(
     scnn.set_params(**parameters).transform(good)
 
 
-def test_a_fit_interrupted_leaves_the_network_as_it_was(X: Any) -> None:
+def test_interrupted_fit_keeps_the_network(X: Any) -> None:
     scnn = fit(X)
     components = scnn.components_
 
@@ -248,7 +282,7 @@ def test_a_fit_interrupted_leaves_the_network_as_it_was(X: Any) -> None:
     assert scnn.n_features_in_ == 64
 
 
-def test_unfitted_and_wrong_width_are_said(X: Any) -> None:
+def test_errors_if_not_fitted_or_wrong_number_of_features(X: Any) -> None:
     for call in ("transform", "inverse_transform", "reconstruct", "score", "get_feature_names_out"):
         with pytest.raises(NotFittedError):
             getattr(SCNN(), call)(*([] if "names" in call else [X]))
@@ -258,16 +292,20 @@ def test_unfitted_and_wrong_width_are_said(X: Any) -> None:
             getattr(scnn, call)(X[:, :5])
 
 
-def test_bad_parameters_are_noticed_at_transform_too(X: Any) -> None:
+def test_parameters_are_checked_in_transform(X: Any) -> None:
     scnn = fit(X).set_params(threshold=-1)
     with pytest.raises(ValueError, match="threshold must be"):
         scnn.transform(X)
 
 
-def test_float32_says_when_a_weight_is_beyond_it(X: Any) -> None:
-    with pytest.raises(ValueError, match=r"encoder_weight=1e.40 makes numbers that float32 cannot"):
+def test_parameters_that_float32_cannot_represent(X: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"encoder_weight=1e.40 leads to numbers that float32 cannot"
+    ):
         fit(X.astype(np.float32), encoder_weight=1e40)
-    with pytest.warns(UserWarning, match=r"every code is zero: alpha=1e.40 must be below"):
+    with pytest.warns(
+        UserWarning, match=r"all codes will be zero: alpha is 1e.40, but it must be below"
+    ):
         fit(X.astype(np.float32), alpha=1e40)
 
 

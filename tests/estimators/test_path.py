@@ -1,5 +1,6 @@
-"""The path of λ and the choice among them."""
+"""SCNN for several values of alpha, and the choice of alpha by cross-validation."""
 
+import warnings
 from typing import Any
 from unittest import mock
 
@@ -13,11 +14,12 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 
-from lincode import SCNN, SCNNCV, scnn_path
-from lincode.core.encoder_step import factor_data
-from lincode.estimators import path as path_module
+from lincode import SCNN, SCNNCV, MiniBatchSCNN, scnn_path
+from lincode.exceptions import InvalidInputError
+from lincode.rows import memory
 
-pytestmark = pytest.mark.filterwarnings("ignore:SCNN. the encoder's codes")
+# Most searches have few values of alpha, far from the target.
+pytestmark = pytest.mark.filterwarnings("ignore:SCNNCV. no alpha gives codes")
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +27,10 @@ def labels() -> Any:
     return load_digits().target[:600]
 
 
-def test_the_path_falls_and_each_network_is_as_good_as_its_own_fit(digits: Any) -> None:
-    path = scnn_path(digits, 16, shares=[0.02, 0.2, 0.06], random_state=0)
-    most = SCNN(16).alpha_max(digits)
-    assert_allclose([scnn.alpha for scnn in path], np.array([0.2, 0.06, 0.02]) * most)
+def test_each_network_of_the_path_is_as_good_as_a_separate_fit(digits: Any) -> None:
+    path = scnn_path(digits, 16, alpha_ratios=[0.02, 0.2, 0.06], random_state=0)
+    alpha_max = SCNN(16).alpha_max(digits)
+    assert_allclose([scnn.alpha_ for scnn in path], np.array([0.2, 0.06, 0.02]) * alpha_max)
     for scnn in path:
         alone = SCNN(16, scnn.alpha, random_state=0).fit(digits)
         assert scnn.energy_ < 1.02 * alone.energy_
@@ -38,22 +40,23 @@ def test_the_path_falls_and_each_network_is_as_good_as_its_own_fit(digits: Any) 
         assert scnn.n_features_in_ == 64
 
 
-def test_the_path_saves_iterations_and_factors_once(digits: Any) -> None:
-    with mock.patch.object(path_module, "factor_data", wraps=factor_data) as factor:
-        path = scnn_path(digits, 16, shares=8, random_state=0)
+@pytest.mark.slow
+def test_path_needs_fewer_iterations_and_one_factorisation(digits: Any) -> None:
+    with mock.patch.object(memory, "factor_rows", wraps=memory.factor_rows) as factor:
+        path = scnn_path(digits, 16, alpha_ratios=8, random_state=0)
     assert factor.call_count == 1
     warm = sum(scnn.n_iter_ for scnn in path)
     cold = sum(SCNN(16, s.alpha, random_state=0).fit(digits).n_iter_ for s in path)
     assert warm < 0.7 * cold
 
 
-def test_zero_codes_at_the_top_do_not_stop_the_path(digits: Any) -> None:
-    path = scnn_path(digits, 10, shares=[1.0, 0.05], random_state=0)
+def test_path_continues_after_zero_codes(digits: Any) -> None:
+    path = scnn_path(digits, 10, alpha_ratios=[1.0, 0.05], random_state=0)
     assert not path[0].usage_.any()
     assert path[1].usage_.all()
 
 
-def test_alphas_given_are_used_and_names_kept(digits: Any) -> None:
+def test_given_alphas_are_used_and_feature_names_are_stored(digits: Any) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(digits, columns=[f"pixel{k}" for k in range(64)])
@@ -66,29 +69,39 @@ def test_alphas_given_are_used_and_names_kept(digits: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"shares": 0}, "shares must be at least 1"),
-        ({"shares": []}, "shares must be one or more"),
-        ({"shares": [0.1, np.nan]}, "shares must be one or more finite"),
-        ({"alphas": [-1.0]}, "alphas must be one or more finite numbers of at least 0"),
+        ({"alpha_ratios": 0}, "alpha_ratios must be at least 1"),
+        ({"alpha_ratios": []}, "alpha_ratios must be a sequence"),
+        ({"alpha_ratios": [0.1, np.nan]}, "alpha_ratios must be a sequence of finite"),
+        ({"alphas": [-1.0]}, "alphas must be a sequence of finite numbers of at least 0"),
         ({"alphas": [[0.1]]}, "alphas must be"),
+        ({"alphas": "text"}, "alphas must be a sequence of finite numbers .* got 'text'"),
+        ({"alphas": ["a", "b"]}, "alphas must be a sequence of finite numbers"),
+        ({"alpha_ratios": "many"}, "alpha_ratios must be a sequence of finite numbers"),
+        ({"alpha_ratios": True}, "alpha_ratios must be a sequence of finite numbers"),
+        ({"alpha": 0.1}, "takes alphas or alpha_ratios instead of alpha"),
         ({"tol": -1}, "tol must be"),
     ],
 )
-def test_bad_grids_are_refused(digits: Any, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_invalid_values_of_alpha_are_explained(
+    digits: Any, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
         scnn_path(digits, 4, **arguments)
 
 
 def network(**parameters: Any) -> SCNN:
-    scnn: SCNN = SCNN(16, threshold="match", random_state=0).set_params(**parameters)
+    scnn: SCNN = SCNN(16, random_state=0).set_params(**parameters)
     return scnn
 
 
-def test_the_sparsity_asked_for_is_what_new_data_have(digits: Any) -> None:
+@pytest.mark.slow
+def test_codes_of_new_data_have_the_target_sparsity(digits: Any) -> None:
     unseen = load_digits().data[600:] / 16
-    shares = np.geomspace(0.9, 0.1, 12)
+    alpha_ratios = np.geomspace(0.9, 0.1, 12)
     for target in (0.5, 0.8):
-        search = SCNNCV(network(), target_sparsity=target, shares=shares, cv=3).fit(digits)
+        search = SCNNCV(network(), target_sparsity=target, alpha_ratios=alpha_ratios, cv=3).fit(
+            digits
+        )
         assert abs((search.transform(unseen) == 0).mean() - target) < 0.08
         results = search.cv_results_
         assert results["sparsity"].shape == (12, 3)
@@ -96,31 +109,30 @@ def test_the_sparsity_asked_for_is_what_new_data_have(digits: Any) -> None:
         assert search.alpha_ == results["alpha"][np.abs(mean - target).argmin()]
 
 
-def test_the_choice_by_a_classifier(digits: Any, labels: Any) -> None:
-    search = SCNNCV(network(), choose="score", shares=4, cv=2, scoring="balanced_accuracy")
+@pytest.mark.slow
+def test_choice_by_the_score_of_a_classifier(digits: Any, labels: Any) -> None:
+    search = SCNNCV(network(), criterion="score", alpha_ratios=4, cv=2, scoring="balanced_accuracy")
     search.fit(digits, labels)
     mean = search.cv_results_["score"].mean(axis=1)
     assert search.alpha_ == search.cv_results_["alpha"][mean.argmax()]
     assert mean.max() > 0.8
-    ridge = SCNNCV(network(), choose="score", classifier=RidgeClassifier(), shares=4, cv=2)
+    ridge = SCNNCV(network(), criterion="score", classifier=RidgeClassifier(), alpha_ratios=4, cv=2)
     assert_array_equal(ridge.fit(digits, labels).cv_results_["alpha"], search.cv_results_["alpha"])
     assert not np.allclose(ridge.cv_results_["score"], search.cv_results_["score"])
 
 
-def test_the_choice_by_energy_measures_samples_that_were_held_out(digits: Any) -> None:
+def test_choice_by_the_energy_of_held_out_samples(digits: Any) -> None:
     folds = KFold(2)
-    search = SCNNCV(network(), choose="energy", shares=3, cv=folds).fit(digits)
+    search = SCNNCV(network(), criterion="energy", alpha_ratios=3, cv=folds).fit(digits)
     train, test = next(folds.split(digits))
-    path = scnn_path(
-        digits[train], 16, alphas=search.cv_results_["alpha"], threshold="match", random_state=0
-    )
+    path = scnn_path(digits[train], 16, alphas=search.cv_results_["alpha"], random_state=0)
     expected = [-scnn.score(digits[test]) for scnn in path]
     assert_allclose(search.cv_results_["energy"][:, 0], expected)
     assert search.alpha_ == search.cv_results_["alpha"].min()
 
 
-def test_the_network_chosen_is_learned_from_all_samples(digits: Any) -> None:
-    search = SCNNCV(network(), shares=3, cv=2).fit(digits)
+def test_chosen_network_is_trained_on_all_samples(digits: Any) -> None:
+    search = SCNNCV(network(), alpha_ratios=3, cv=2).fit(digits)
     same = network(alpha=search.alpha_).fit(digits)
     assert_array_equal(search.components_, same.components_)
     assert_array_equal(search.transform(digits), same.transform(digits))
@@ -131,55 +143,111 @@ def test_the_network_chosen_is_learned_from_all_samples(digits: Any) -> None:
     assert_array_equal(search.inverse_transform(codes), same.inverse_transform(codes))
 
 
-def test_sparse_data_and_codes_and_a_pipeline(digits: Any, labels: Any) -> None:
-    X = scipy.sparse.csr_matrix(digits)
-    search = SCNNCV(network(sparse_output=True), target_sparsity=0.4, shares=3, cv=2)
+@pytest.mark.slow
+def test_search_with_sparse_input_sparse_output_and_a_pipeline(digits: Any, labels: Any) -> None:
+    X, labels = scipy.sparse.csr_matrix(digits[:400]), labels[:400]
+    search = SCNNCV(network(sparse_output=True), target_sparsity=0.4, alpha_ratios=3, cv=2)
     classifier = make_pipeline(search, RidgeClassifier()).fit(X, labels)
     assert classifier.score(X, labels) > 0.8
     grid = GridSearchCV(search, {"estimator__n_components": [4, 8]}, cv=2).fit(X)
     assert grid.best_params_["estimator__n_components"] in (4, 8)
 
 
-def test_bad_searches_are_refused_and_change_nothing(digits: Any) -> None:
-    with pytest.raises(ValueError, match="choose='score' requires y"):
-        SCNNCV(network(), choose="score").fit(digits)
+def test_invalid_searches_are_explained_and_change_nothing(digits: Any) -> None:
+    with pytest.raises(ValueError, match="criterion='score' requires y"):
+        SCNNCV(network(), criterion="score").fit(digits)
     with pytest.raises(ValueError, match="target_sparsity must be between 0 and 1"):
         SCNNCV(network(), target_sparsity=90).fit(digits)
-    with pytest.raises(TypeError, match="estimator must be an SCNN"):
+    with pytest.raises(InvalidInputError, match="estimator must be an SCNN"):
         SCNNCV(RidgeClassifier()).fit(digits)
-    search = SCNNCV(network(), shares=2, cv=2).fit(digits)
+    search = SCNNCV(network(), alpha_ratios=2, cv=2).fit(digits)
     alpha = search.alpha_
-    with pytest.raises(ValueError, match="choose must be one of"):
-        search.set_params(choose="best").fit(digits)
+    with pytest.raises(ValueError, match="criterion must be one of"):
+        search.set_params(criterion="best").fit(digits)
     assert search.alpha_ == alpha
 
 
-def test_an_ensemble_may_judge_and_scores_that_are_nan_do_not_win(digits: Any, labels: Any) -> None:
+@pytest.mark.slow
+def test_scores_that_are_nan_are_not_chosen(digits: Any, labels: Any) -> None:
     forest = RandomForestClassifier(5, random_state=0)
-    search = SCNNCV(network(), choose="score", classifier=forest, shares=2, cv=2)
+    search = SCNNCV(network(), criterion="score", classifier=forest, alpha_ratios=2, cv=2)
     assert search.fit(digits, labels).cv_results_["score"].max() > 0.5
     calls = iter([np.nan, 0.5, 0.5, 0.4, 0.6, 0.5])
-    search.set_params(shares=3, scoring=lambda judge, U, y: next(calls)).fit(digits, labels)
+    search.set_params(alpha_ratios=3, scoring=lambda classifier, U, y: next(calls)).fit(
+        digits, labels
+    )
     assert search.alpha_ == search.cv_results_["alpha"][1]
-    with pytest.raises(ValueError, match="that is NaN"):
-        search.set_params(scoring=lambda judge, U, y: np.nan).fit(digits, labels)
+    with pytest.raises(ValueError, match="is NaN for every alpha"):
+        search.set_params(scoring=lambda classifier, U, y: np.nan).fit(digits, labels)
     with pytest.raises(ValueError, match="nope"):
         search.set_params(scoring="nope").fit(digits, labels)
 
 
-def test_groups_are_kept_together(digits: Any) -> None:
+def test_groups_are_passed_to_the_splitter(digits: Any) -> None:
     groups = np.arange(600) // 200
-    search = SCNNCV(network(), shares=2, cv=GroupKFold(3)).fit(digits, groups=groups)
+    search = SCNNCV(network(), alpha_ratios=2, cv=GroupKFold(3)).fit(digits, groups=groups)
     assert search.cv_results_["sparsity"].shape == (2, 3)
 
 
-def test_a_callback_hears_of_the_path_and_ends_it(digits: Any) -> None:
-    heard: list[Any] = []
-    scnn_path(digits, 6, shares=[0.3, 0.1], random_state=0, callback=heard.append)
-    assert len(heard) > 5
-    stopped = scnn_path(digits, 6, shares=[0.3, 0.1], callback=lambda now: now.n_iter >= 2)
+def test_callback_receives_the_iterations_of_the_path_and_can_end_it(digits: Any) -> None:
+    seen: list[Any] = []
+    scnn_path(digits, 6, alpha_ratios=[0.3, 0.1], random_state=0, callback=seen.append)
+    assert len(seen) > 5
+    stopped = scnn_path(digits, 6, alpha_ratios=[0.3, 0.1], callback=lambda now: now.n_iter >= 2)
     assert len(stopped) == 1
-    impatient = network(callback=lambda now: now.n_iter >= 2)
-    assert len(SCNNCV(impatient, shares=3, cv=2).fit(digits).cv_results_["sparsity"]) == 3
-    with pytest.raises(TypeError, match="not alpha"):
-        scnn_path(digits, 6, alpha=0.1)
+    stopping = network(callback=lambda now: now.n_iter >= 2)
+    assert len(SCNNCV(stopping, alpha_ratios=3, cv=2).fit(digits).cv_results_["sparsity"]) == 3
+
+
+@pytest.mark.parametrize("criterion", ["sparsity", "energy", "score"])
+def test_search_with_minibatch_scnn(digits: Any, labels: Any, criterion: str) -> None:
+    minibatch = MiniBatchSCNN(10, batch_size=200, random_state=0)
+    search = SCNNCV(
+        minibatch, criterion=criterion, alpha_ratios=[0.3, 0.1], target_sparsity=0.5, cv=2
+    )
+    search.fit(digits, labels)
+    assert isinstance(search.best_estimator_, MiniBatchSCNN)
+    results = search.cv_results_
+    assert results[criterion].shape == (2, 2)
+    mean = results[criterion].mean(axis=1)
+    best = {
+        "sparsity": np.abs(mean - 0.5).argmin(),
+        "energy": mean.argmin(),
+        "score": mean.argmax(),
+    }[criterion]
+    assert search.alpha_ == results["alpha"][best] == search.best_estimator_.alpha_
+    same = MiniBatchSCNN(10, search.alpha_, batch_size=200, random_state=0).fit(digits)
+    assert_array_equal(search.transform(digits), same.transform(digits))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default:SCNNCV. no alpha gives codes")
+def test_warning_if_no_alpha_reaches_the_target_sparsity(digits: Any) -> None:
+    search = SCNNCV(network(), alpha_ratios=[0.05, 0.02], target_sparsity=0.99, cv=2)
+    with pytest.warns(UserWarning, match=r"no alpha gives .* target_sparsity=0.99; .* closest has"):
+        search.fit(digits)
+    assert hasattr(search, "best_estimator_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reached = search.cv_results_["sparsity"].mean(axis=1)[0]
+        search.set_params(target_sparsity=float(reached)).fit(digits)
+        search.set_params(target_sparsity=0.99, criterion="energy").fit(digits)
+
+
+def test_search_without_folds_is_explained(digits: Any) -> None:
+    with pytest.raises(InvalidInputError, match="cv must yield at least one fold, got none"):
+        SCNNCV(network(), cv=[]).fit(digits)
+
+
+@pytest.mark.parametrize("alphas", ["text", ["a"], [0.1, None], []])
+def test_search_with_invalid_alphas_is_explained(digits: Any, alphas: Any) -> None:
+    with pytest.raises(InvalidInputError, match="alphas must be a sequence of finite numbers"):
+        SCNNCV(network(), alphas=alphas).fit(digits)
+
+
+def test_search_ignores_the_alpha_of_its_estimator(digits: Any) -> None:
+    results = [
+        SCNNCV(network(alpha=alpha), alphas=[0.3, 0.1], cv=2).fit(digits).cv_results_["sparsity"]
+        for alpha in (0.7, "0.5*max")
+    ]
+    assert_array_equal(*results)

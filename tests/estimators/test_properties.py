@@ -1,4 +1,4 @@
-"""Rules that hold for any data: hypothesis looks for the exception."""
+"""Properties that hold for any data. Hypothesis searches for counterexamples."""
 
 from typing import Any
 from unittest import mock
@@ -17,14 +17,14 @@ from lincode.rows import memory
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter"),
-    pytest.mark.filterwarnings("ignore:SCNN. every code is zero"),
+    pytest.mark.filterwarnings("ignore:SCNN. all codes will be zero"),
     pytest.mark.filterwarnings("ignore:SCNN. the encoder's codes"),
 ]
 
 
 @st.composite
 def data(draw: st.DrawFn) -> Any:
-    """Small matrices with what real ones have: zeros, repeated rows, odd scales, any rank."""
+    """Small matrices of any rank and scale, with zeros, repeated rows and constant columns."""
     N, p = draw(st.integers(1, 40)), draw(st.integers(1, 10))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     rank = draw(st.integers(1, p))
@@ -42,7 +42,7 @@ def data(draw: st.DrawFn) -> Any:
 networks = st.fixed_dictionaries(
     {
         "n_components": st.integers(1, 12),
-        "share": st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.99]),
+        "alpha_ratio": st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.99]),
         "encoder_weight": st.sampled_from([0.0, 0.3, 1.0, 10.0]),
         "positive_code": st.booleans(),
         "init": st.sampled_from(["data", "paper"]),
@@ -54,21 +54,21 @@ networks = st.fixed_dictionaries(
 
 
 def build(X: Any, parameters: dict[str, Any]) -> SCNN:
-    share = parameters["share"]
-    scnn = SCNN(**{name: value for name, value in parameters.items() if name != "share"})
-    alpha = share * scnn.alpha_max(X)
-    return SCNN(**{**scnn.get_params(), "alpha": alpha})
+    others = {name: value for name, value in parameters.items() if name != "alpha_ratio"}
+    return SCNN(alpha=f"{parameters['alpha_ratio']}*max", **others)
 
 
+@pytest.mark.slow
 @given(data(), networks)
-def test_the_energy_never_rises_and_atoms_stay_in_the_balls(X: Any, parameters: Any) -> None:
-    scnn = build(X, parameters).fit(X)  # which raises by itself if a step raises the energy
+def test_energy_never_increases_and_atoms_are_in_the_unit_balls(X: Any, parameters: Any) -> None:
+    scnn = build(X, parameters).fit(X)  # fit itself fails if a step increases the energy
     assert (np.diff(scnn.energy_path_) <= 0).all()
     assert (np.linalg.norm(scnn.components_, axis=1) <= 1 + 1e-6).all()
     for value in (scnn.components_, scnn.encoder_, scnn.energy_path_, scnn.usage_):
         assert np.isfinite(value).all()
 
 
+@pytest.mark.slow
 @given(data(), networks)
 def test_steps_are_optimal_after_convergence(X: Any, parameters: Any) -> None:
     parameters = {**parameters, "solver": "auto", "max_iter": 500}
@@ -80,14 +80,17 @@ def test_steps_are_optimal_after_convergence(X: Any, parameters: Any) -> None:
         assert scnn.optimality_["encoder"] <= 1e-6
 
 
+@pytest.mark.slow
+# Without the encoder term, nearly parallel atoms make the problem ill-conditioned.
+@pytest.mark.filterwarnings("ignore:SCNN. the codes of .* did not reach transform_tol")
 @given(data(), networks)
-def test_exact_codes_have_the_least_energy_of_all_transforms(X: Any, parameters: Any) -> None:
+def test_exact_codes_have_the_lowest_energy_of_all_transforms(X: Any, parameters: Any) -> None:
     scnn = build(X, parameters).fit(X)
 
-    def value(method: str) -> float:
-        U = scnn.set_params(transform_method=method).transform(X)
+    def value(algorithm: str) -> float:
+        U = scnn.set_params(transform_algorithm=algorithm).transform(X)
         return energy(
-            X, U, scnn.components_, scnn.encoder_, scnn.alpha, parameters["encoder_weight"]
+            X, U, scnn.components_, scnn.encoder_, scnn.alpha_, parameters["encoder_weight"]
         )
 
     exact = value("exact")
@@ -95,64 +98,65 @@ def test_exact_codes_have_the_least_energy_of_all_transforms(X: Any, parameters:
     scale = float((X.astype(np.float64) ** 2).sum()) / X.shape[1]
     slack = 1e-5 * scale if X.dtype == np.float32 else 1e-9 * scale
     assert exact <= value("encoder") + slack
-    assert exact <= value("relearn") + slack
+    assert exact <= value("lasso") + slack
 
 
 @given(data(), networks)
-def test_the_same_seed_gives_the_same_bits(X: Any, parameters: Any) -> None:
+def test_same_seed_gives_identical_results(X: Any, parameters: Any) -> None:
     one, two = (build(X, parameters).fit(X) for _ in range(2))
     assert_array_equal(one.components_, two.components_)
     assert_array_equal(one.encoder_, two.encoder_)
 
 
-def assert_same_way_down(one: SCNN, two: SCNN, dtype: Any) -> None:
-    """Of two fits of one iteration: further on, rounding may decide between two good ways."""
+def assert_same_energies(one: SCNN, two: SCNN, dtype: Any) -> None:
+    """Compare fits of one iteration. Later, rounding may lead to another local minimum."""
     close = (1e-9 if dtype == np.float64 else 1e-4) * one.energy_path_[0]
     assert_allclose(two.energy_path_, one.energy_path_, rtol=0, atol=close)
 
 
 @given(data(), networks)
-def test_sparse_is_dense(X: Any, parameters: Any) -> None:
+def test_csr_input_gives_the_same_energies(X: Any, parameters: Any) -> None:
     parameters = {**parameters, "max_iter": 1}
     dense, sparse = build(X, parameters).fit(X), build(X, parameters).fit(scipy.sparse.csr_array(X))
-    assert_same_way_down(dense, sparse, X.dtype)
+    assert_same_energies(dense, sparse, X.dtype)
 
 
 @given(data(), networks)
-def test_float32_is_float64_but_for_rounding(X: Any, parameters: Any) -> None:
+def test_float32_agrees_with_float64_except_for_rounding(X: Any, parameters: Any) -> None:
     scnn = build(X, {**parameters, "max_iter": 1})
     single, double = X.astype(np.float32), X.astype(np.float32).astype(np.float64)
-    assert_same_way_down(clone(scnn).fit(double), clone(scnn).fit(single), np.float32)
+    assert_same_energies(clone(scnn).fit(double), clone(scnn).fit(single), np.float32)
 
 
 @given(data(), networks, st.integers(1, 60), st.integers(1, 20))
-def test_blocks_and_threads_change_nothing(
+def test_energies_do_not_depend_on_blocks_and_threads(
     X: Any, parameters: Any, entries: int, chunk: int
 ) -> None:
     scnn = build(X, {**parameters, "max_iter": 1})
     whole = clone(scnn).set_params(n_jobs=1).fit(X)
     with (
+        mock.patch.object(memory, "MIN_THREAD_ENTRIES", entries),
         mock.patch.object(memory, "BLOCK_ENTRIES", entries),
         mock.patch.object(memory, "CHUNK_ROWS", chunk),
     ):
         parts = clone(scnn).set_params(n_jobs=2).fit(X)
-    assert_same_way_down(whole, parts, X.dtype)
+    assert_same_energies(whole, parts, X.dtype)
 
 
 @given(data(), networks)
-def test_the_order_of_the_rows_does_not_matter(X: Any, parameters: Any) -> None:
+def test_energies_do_not_depend_on_the_order_of_the_rows(X: Any, parameters: Any) -> None:
     D = np.random.default_rng(0).standard_normal((parameters["n_components"], X.shape[1]))
     scnn = build(X, {**parameters, "max_iter": 1, "init": D})
     order = np.random.default_rng(1).permutation(len(X))
-    assert_same_way_down(clone(scnn).fit(X), clone(scnn).fit(X[order]), X.dtype)
+    assert_same_energies(clone(scnn).fit(X), clone(scnn).fit(X[order]), X.dtype)
 
 
 @given(data(), networks)
-def test_permuted_rows_have_permuted_codes(X: Any, parameters: Any) -> None:
+def test_codes_of_permuted_rows_are_the_permuted_codes(X: Any, parameters: Any) -> None:
     scnn = build(X, parameters).fit(X)
     order = np.random.default_rng(0).permutation(len(X))
     scale = float(np.abs(X).max())
-    for method in ("encoder", "exact"):
-        scnn.set_params(transform_method=method)
+    for algorithm in ("encoder", "exact"):
+        scnn.set_params(transform_algorithm=algorithm)
         atol = scale * (1e-9 if X.dtype == np.float64 else 1e-3)
         assert_allclose(scnn.transform(X[order]), scnn.transform(X)[order], atol=atol)

@@ -1,4 +1,4 @@
-"""SCNN as its users see it."""
+"""SCNN as a scikit-learn transformer."""
 
 import copy
 import pickle
@@ -18,25 +18,24 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from lincode import SCNN, Iteration, soft_threshold
-from lincode.core.encoder_step import factor_data
 from lincode.core.energy import energy
-from lincode.networks._alternate import alternate
-from lincode.networks.scnn import SCNNTraining, Weights
+from lincode.networks.scnn import EnergyWeights, SCNNTraining
+from lincode.networks.training import train
 from lincode.rows.memory import MemoryRows
 
 
 @pytest.fixture(scope="module")
 def fitted(digits: Any) -> SCNN:
-    return SCNN(n_components=16, alpha=0.1, random_state=0).fit(digits)
+    return SCNN(n_components=16, alpha=0.1, threshold="alpha", random_state=0).fit(digits)
 
 
 def view(scnn: SCNN, **parameters: Any) -> SCNN:
-    """The same fitted network with other parameters."""
+    """Return a copy of a fitted network with other parameters."""
     other: SCNN = copy.copy(scnn).set_params(**parameters)
     return other
 
 
-def test_encoder_codes_are_one_product_and_a_threshold(fitted: SCNN, digits: Any) -> None:
+def test_encoder_codes_are_a_product_and_a_soft_threshold(fitted: SCNN, digits: Any) -> None:
     expected = soft_threshold(digits @ fitted.encoder_.T, 0.1)
     assert_allclose(fitted.transform(digits), expected, atol=1e-12)
     assert_allclose(
@@ -52,20 +51,22 @@ def test_encoder_codes_are_one_product_and_a_threshold(fitted: SCNN, digits: Any
 
 
 @pytest.mark.parametrize(("eta", "threshold"), [(0.5, 0.2), (2.0, 0.05), (0.0, 0.1)])
-def test_default_threshold_minimises_encoder_and_l1_terms(
+def test_threshold_alpha_minimises_the_encoder_and_l1_terms(
     digits: Any, eta: float, threshold: float
 ) -> None:
-    scnn = SCNN(8, 0.1, encoder_weight=eta, random_state=0, tol=1e-2).fit(digits)
+    scnn = SCNN(8, 0.1, threshold="alpha", encoder_weight=eta, random_state=0, tol=1e-2).fit(digits)
     expected = soft_threshold(digits @ scnn.encoder_.T, threshold)
     assert_allclose(scnn.transform(digits), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("positive", [False, True])
-@pytest.mark.parametrize("method", ["exact", "relearn"])
-def test_solved_codes_are_the_best_there_are(digits: Any, method: str, positive: bool) -> None:
-    scnn = SCNN(16, 0.1, random_state=0, positive_code=positive, transform_method=method)
+@pytest.mark.parametrize("algorithm", ["exact", "lasso"])
+def test_codes_computed_by_optimisation_are_optimal(
+    digits: Any, algorithm: str, positive: bool
+) -> None:
+    scnn = SCNN(16, 0.1, random_state=0, positive_code=positive, transform_algorithm=algorithm)
     U = scnn.fit_transform(digits)
-    eta = 1.0 if method == "exact" else 0.0
+    eta = 1.0 if algorithm == "exact" else 0.0
 
     def value(V: Any) -> float:
         return energy(digits, V, scnn.components_, scnn.encoder_, 0.1, eta)
@@ -75,18 +76,20 @@ def test_solved_codes_are_the_best_there_are(digits: Any, method: str, positive:
     for size in (1e-4, 1e-2):
         nearby = U + size * rng.standard_normal(U.shape) * (rng.random(U.shape) < 0.1)
         assert value(np.maximum(nearby, 0) if positive else nearby) > best
-    assert value(view(scnn, transform_method="encoder").transform(digits)) > best
+    assert value(view(scnn, transform_algorithm="encoder").transform(digits)) > best
     assert not (positive and (U < 0).any())
 
 
-@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
+@pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso"])
 @pytest.mark.parametrize("split_sign", [False, True])
-def test_fit_transform_is_fit_then_transform(digits: Any, method: str, split_sign: bool) -> None:
-    scnn = SCNN(10, 0.1, transform_method=method, split_sign=split_sign, random_state=0)
+def test_fit_transform_equals_fit_and_transform(
+    digits: Any, algorithm: str, split_sign: bool
+) -> None:
+    scnn = SCNN(10, 0.1, transform_algorithm=algorithm, split_sign=split_sign, random_state=0)
     assert_array_equal(clone(scnn).fit_transform(digits), scnn.fit(digits).transform(digits))
 
 
-def test_split_signs_are_two_halves_that_join_again(fitted: SCNN, digits: Any) -> None:
+def test_split_signs_can_be_merged(fitted: SCNN, digits: Any) -> None:
     U = fitted.transform(digits)
     split = view(fitted, split_sign=True)
     V = split.transform(digits)
@@ -108,14 +111,14 @@ def test_inverse_transform_and_reconstruct(fitted: SCNN, digits: Any) -> None:
         fitted.inverse_transform(np.ones((2, 3)))
 
 
-def test_score_is_minus_the_least_energy_per_sample(fitted: SCNN, digits: Any) -> None:
+def test_score_is_the_negative_energy_per_sample(fitted: SCNN, digits: Any) -> None:
     new = digits[::7]
-    U = view(fitted, transform_method="exact").transform(new)
+    U = view(fitted, transform_algorithm="exact").transform(new)
     E = energy(new, U, fitted.components_, fitted.encoder_, 0.1)
     assert_allclose(fitted.score(new), -E / len(new), rtol=1e-12)
-    # What is asked of transform has no say in it.
+    # The parameters of transform have no effect.
     assert fitted.score(new) == view(fitted, threshold=9.0, split_sign=True).score(new)
-    # On the training data it is the training's energy, once more minimised over the codes.
+    # On the training data it is the energy of training, minimised once more over the codes.
     assert_allclose(-fitted.score(digits) * len(digits), fitted.energy_, rtol=1e-3)
     assert -fitted.score(digits) * len(digits) <= fitted.energy_
 
@@ -140,7 +143,8 @@ def test_fitted_attributes(fitted: SCNN, digits: Any) -> None:
     assert (largest > 0).all()
 
 
-def test_a_smaller_tolerance_brings_every_residual_down(digits: Any) -> None:
+@pytest.mark.slow
+def test_smaller_tolerance_gives_smaller_residuals(digits: Any) -> None:
     loose = SCNN(16, 0.1, tol=1e-3, random_state=0).fit(digits)
     tight = SCNN(16, 0.1, tol=1e-7, max_iter=2000, random_state=0).fit(digits)
     assert tight.stop_reason_.startswith("converged")
@@ -151,27 +155,30 @@ def test_a_smaller_tolerance_brings_every_residual_down(digits: Any) -> None:
 
 
 def test_joint_residual_is_that_of_the_final_network(digits: Any) -> None:
-    """Computed again from the codes of an independent, plain alternation."""
+    """Compute it from the codes, D and C of a separate training."""
     X = digits[:100]
+    rows = MemoryRows(X, 8, n_threads=1)
     training = SCNNTraining(
-        MemoryRows(X, np.zeros((100, 8)), n_threads=1),
-        X[:8] / np.linalg.norm(X[:8], axis=1, keepdims=True), np.zeros((8, 64)),
-        Weights(0.1), factor_data(X), tol=1e-4,
-    )  # fmt: skip
-    alternate(training, max_iter=10, tol=0.0)
-    U, D, C = training.rows.U, training.D, training.C
+        rows,
+        X[:8] / np.linalg.norm(X[:8], axis=1, keepdims=True),
+        np.zeros((8, 64)),
+        EnergyWeights(0.1),
+        tol=1e-4,
+    )
+    train(training, max_iter=10, tol=0.0)
+    U, D, C = rows.U, training.D, training.C
     b = X @ D.T / 64 + X @ C.T / 8
     G = U @ (D @ D.T / 64 + np.eye(8) / 8) - b
     tau = 0.1 / 8
     violation = np.where(U != 0, np.abs(G + tau * np.sign(U)), np.maximum(np.abs(G) - tau, 0))
     expected = (violation.max(axis=1) / np.abs(b).max(axis=1)).max()
-    optimality = training.certify().optimality
+    optimality = training.result().optimality
     assert_allclose(optimality["joint"], expected, rtol=1e-6)
     assert optimality["joint"] > 2 * optimality["codes"]
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_a_matching_threshold_makes_codes_as_sparse_as_the_trained(
+def test_matching_threshold_gives_the_density_of_the_trained_codes(
     digits: Any, positive: bool
 ) -> None:
     scnn = SCNN(20, 0.1, threshold="match", positive_code=positive, random_state=0)
@@ -179,42 +186,42 @@ def test_a_matching_threshold_makes_codes_as_sparse_as_the_trained(
     assert_allclose((codes != 0).mean(), scnn.usage_.mean(), atol=1e-3)
     Z = soft_threshold(digits @ scnn.encoder_.T, scnn.matching_threshold_, positive=positive)
     assert_allclose(codes, Z, atol=1e-12)
-    assert (view(scnn, threshold=None).transform(digits) != 0).mean() < (codes != 0).mean()
+    assert (view(scnn, threshold="alpha").transform(digits) != 0).mean() < (codes != 0).mean()
 
 
-def test_an_encoder_that_gives_nothing_is_reported(digits: Any) -> None:
-    scnn = SCNN(20, 0.3 * SCNN(20).alpha_max(digits), encoder_weight=0.1, random_state=0)
-    with pytest.warns(UserWarning, match="encoder's threshold is too high. Set threshold='match'"):
+def test_nearly_empty_encoder_codes_are_reported(digits: Any) -> None:
+    scnn = SCNN(20, "0.3*max", threshold="alpha", encoder_weight=0.1, random_state=0)
+    with pytest.warns(UserWarning, match=r"threshold .* is too high. Set threshold='match'"):
         scnn.fit(digits)
     scnn.set_params(threshold="match").fit(digits)
-    scnn.set_params(threshold=None, transform_method="exact").fit(digits)
+    scnn.set_params(threshold="alpha", transform_algorithm="exact").fit(digits)
 
 
-def test_warm_start_on_data_that_lost_a_direction(digits: Any) -> None:
-    """Weights along what the new data do not have must not count."""
+def test_warm_start_on_data_without_a_former_direction(digits: Any) -> None:
+    """The encoder along directions that the new data lack must have no effect."""
     for seed in range(10):
         Y = np.random.default_rng(seed).standard_normal((200, 10))
-        scnn = SCNN(6, 0.05, random_state=0, warm_start=True, transform_method="exact")
+        scnn = SCNN(6, 0.05, random_state=0, warm_start=True, transform_algorithm="exact")
         small, smaller = (np.where(np.arange(10) == 3, size, 1) for size in (4e-7, 1e-7))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # features so small are reported
+            warnings.simplefilter("ignore")  # such small features are reported
             scnn.fit(Y * small).fit(Y * smaller)
             scnn.encoder_[:, 3] = 1e6
             scnn.fit(Y * smaller)
         assert (np.diff(scnn.energy_path_) <= 0).all()
 
 
-def test_alpha_max_copies_nothing_it_should_not(digits: Any) -> None:
+def test_alpha_max_does_not_copy_the_callback(digits: Any) -> None:
     class Uncopyable:
         def __deepcopy__(self, memo: object) -> None:
             raise AssertionError("copied")
 
-        def __call__(self, now: Iteration) -> None: ...
+        def __call__(self, iteration: Iteration) -> None: ...
 
     assert SCNN(8, callback=Uncopyable()).alpha_max(digits) > 0
 
 
-def test_same_seed_same_bits_other_seed_other_start(digits: Any) -> None:
+def test_same_seed_gives_identical_results_and_another_seed_does_not(digits: Any) -> None:
     one, two, other = (SCNN(12, 0.1, random_state=seed).fit(digits) for seed in (3, 3, 4))
     assert_array_equal(one.components_, two.components_)
     assert_array_equal(one.encoder_, two.encoder_)
@@ -222,7 +229,7 @@ def test_same_seed_same_bits_other_seed_other_start(digits: Any) -> None:
     assert not np.allclose(one.components_, other.components_)
 
 
-def test_threads_and_blas_threads_change_nothing_beyond_rounding(digits: Any) -> None:
+def test_threads_change_results_only_by_rounding(digits: Any) -> None:
     reference = SCNN(40, 0.1, n_jobs=1, random_state=0, max_iter=15, tol=0)
     with pytest.warns(ConvergenceWarning):
         reference.fit(digits)
@@ -233,19 +240,21 @@ def test_threads_and_blas_threads_change_nothing_beyond_rounding(digits: Any) ->
         assert_allclose(other.energy_path_, reference.energy_path_, rtol=1e-10)
 
 
-def test_warm_start_goes_on_where_it_was(digits: Any) -> None:
+def test_warm_start_continues_the_training(digits: Any) -> None:
     scnn = SCNN(12, 0.1, random_state=0, warm_start=True).fit(digits)
     first, components = scnn.energy_, scnn.components_
     scnn.fit(digits)
     assert scnn.n_iter_ < 10
     assert scnn.energy_ <= first * (1 + 1e-6)
     assert_allclose(scnn.components_, components, atol=0.05)
-    with pytest.raises(ValueError, match=r"warm_start=True needs .* \(12, 64\), got \(12, 63\)"):
+    with pytest.raises(
+        ValueError, match=r"warm_start=True, .* must remain \(12, 64\), got \(12, 63\)"
+    ):
         scnn.fit(digits[:, 1:])
     assert scnn.set_params(warm_start=False).fit(digits[:, 1:]).n_features_in_ == 63
 
 
-def test_an_array_is_where_training_starts(digits: Any) -> None:
+def test_training_starts_from_a_given_array(digits: Any) -> None:
     D = SCNN(12, 0.1, random_state=0).fit(digits).components_
     again = SCNN(12, 0.1, init=D, tol=1e-3).fit(digits)
     assert again.n_iter_ <= 15
@@ -254,63 +263,64 @@ def test_an_array_is_where_training_starts(digits: Any) -> None:
 
 def test_zero_encoder_weight_is_plain_dictionary_learning(digits: Any) -> None:
     scnn = SCNN(16, 0.1, encoder_weight=0.0, random_state=0).fit(digits)
-    U = view(scnn, transform_method="exact").transform(digits)
-    assert_array_equal(U, view(scnn, transform_method="relearn").transform(digits))
-    # The energy is the lasso's alone ...
+    U = view(scnn, transform_algorithm="exact").transform(digits)
+    assert_array_equal(U, view(scnn, transform_algorithm="lasso").transform(digits))
+    # The energy is that of the lasso,
     lasso = ((digits - U @ scnn.components_) ** 2).sum() / 64 + 2 * 0.1 / 16 * np.abs(U).sum()
     assert_allclose(scnn.energy_, lasso, rtol=1e-3)
-    # ... and the encoder is the least-squares fit to the codes.
+    # and the encoder is the least-squares fit to the codes.
     C = np.linalg.lstsq(digits, U, rcond=None)[0].T
     assert_allclose(digits @ scnn.encoder_.T, digits @ C.T, atol=0.05)
     assert scnn.energy_ < SCNN(16, 0.1, random_state=0).fit(digits).energy_
 
 
-def test_a_heavier_encoder_brings_exact_and_encoded_codes_together(digits: Any) -> None:
+def test_larger_encoder_weight_brings_encoder_codes_closer_to_exact_codes(digits: Any) -> None:
     def distance(eta: float) -> float:
-        scnn = SCNN(16, 0.1, encoder_weight=eta, random_state=0).fit(digits)
-        U = view(scnn, transform_method="exact").transform(digits)
+        scnn = SCNN(16, 0.1, threshold="alpha", encoder_weight=eta, random_state=0)
+        U = view(scnn.fit(digits), transform_algorithm="exact").transform(digits)
         return float(np.linalg.norm(U - scnn.transform(digits)) / np.linalg.norm(U))
 
     assert distance(10.0) < 0.5 * distance(1.0)
 
 
-def test_alpha_max_is_the_edge_of_all_zero_codes(digits: Any) -> None:
+def test_alpha_max_is_the_smallest_alpha_with_zero_codes(digits: Any) -> None:
     scnn = SCNN(8, random_state=0)
     edge = scnn.alpha_max(digits)
     assert not hasattr(scnn, "n_features_in_")
     assert_allclose(edge, 8 / 64 * np.linalg.norm(digits, axis=1).max())
-    with pytest.warns(UserWarning, match=r"every code is zero: alpha=.* must be below"):
+    with pytest.warns(UserWarning, match=r"all codes will be zero: alpha is .* must be below"):
         above = SCNN(8, 1.0001 * edge, random_state=0).fit(digits)
     assert not above.usage_.any()
-    assert above.n_revived_ == 0
+    assert above.n_replaced_atoms_ == 0
     for seed in range(3):
-        below = SCNN(8, 0.999 * edge, transform_method="exact", random_state=seed)
+        below = SCNN(8, 0.999 * edge, transform_algorithm="exact", random_state=seed)
         assert below.fit_transform(digits).any()
 
 
-def test_revived_atoms_are_counted_and_used(digits: Any) -> None:
+def test_replaced_atoms_are_counted_and_used(digits: Any) -> None:
     D = np.zeros((10, 64))
     D[0, 30] = 1
     scnn = SCNN(10, 0.05, init=D).fit(digits)
-    assert scnn.n_revived_ >= 9
+    assert scnn.n_replaced_atoms_ >= 9
     assert (scnn.usage_ > 0).all()
     assert (np.diff(scnn.energy_path_) <= 0).all()
 
 
-def test_the_default_solver_is_at_least_as_good_as_the_papers(digits: Any) -> None:
+@pytest.mark.slow
+def test_default_solver_is_at_least_as_good_as_that_of_the_paper(digits: Any) -> None:
     for init in ("data", "paper"):
         for dtype in (np.float64, np.float32):
-            X = digits[:300].astype(dtype)
-            paper = SCNN(15, 0.1, init=init, solver="paper", random_state=0)
+            X = digits[:150].astype(dtype)
+            paper = SCNN(10, 0.1, init=init, solver="paper", random_state=0)
             with pytest.warns(ConvergenceWarning):
                 paper.fit(X)
             assert paper.n_iter_ == 50
-            default = SCNN(15, 0.1, init=init, random_state=0).fit(X)
+            default = SCNN(10, 0.1, init=init, random_state=0).fit(X)
             assert paper.energy_path_[0] == default.energy_path_[0]  # the same start
             assert default.energy_ <= paper.energy_
 
 
-def test_codes_of_permuted_rows_are_the_permuted_codes(digits: Any) -> None:
+def test_training_does_not_depend_on_the_order_of_the_samples(digits: Any) -> None:
     D = SCNN(12, 0.1, random_state=0, tol=1e-2).fit(digits).components_
     order = np.random.default_rng(0).permutation(len(digits))
     straight = SCNN(12, 0.1, init=D).fit(digits)
@@ -319,53 +329,56 @@ def test_codes_of_permuted_rows_are_the_permuted_codes(digits: Any) -> None:
     assert_allclose(shuffled.transform(digits), straight.transform(digits), atol=1e-7)
 
 
-def test_callback_sees_every_iteration_and_may_stop(digits: Any) -> None:
+def test_callback_receives_every_iteration_and_can_stop(digits: Any) -> None:
     seen: list[Iteration] = []
     scnn = SCNN(8, 0.1, random_state=0, callback=seen.append).fit(digits)
-    assert [now.n_iter for now in seen] == list(range(1, scnn.n_iter_ + 1))
+    assert [iteration.n_iter for iteration in seen] == list(range(1, scnn.n_iter_ + 1))
     stopped = SCNN(8, 0.1, random_state=0, callback=lambda now: now.n_iter == 3).fit(digits)
     assert stopped.n_iter_ == 3
-    assert stopped.stop_reason_ == "the callback asked to stop"
+    assert stopped.stop_reason_ == "the callback requested a stop"
 
 
-def test_verbose_prints_a_line_an_iteration(
+def test_verbose_prints_one_line_per_iteration(
     digits: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scnn = SCNN(8, 0.1, random_state=0, verbose=1).fit(digits)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + scnn.n_iter_
-    assert lines[0] == "[SCNN] 600 samples of 64 features: factoring"
+    assert lines[0] == "[SCNN] start: 600 samples, 64 features"
     assert lines[1].startswith("[SCNN] iteration 1/200  energy per sample ")
     SCNN(8, 0.1, random_state=0).fit(digits)
     assert capsys.readouterr().out == ""
 
 
-def test_max_iter_reached_is_said(digits: Any) -> None:
-    with pytest.warns(ConvergenceWarning, match="max_iter was reached before convergence; raise"):
+def test_warning_if_max_iter_is_reached(digits: Any) -> None:
+    with pytest.warns(
+        ConvergenceWarning, match="max_iter was reached before convergence; increase"
+    ):
         scnn = SCNN(8, 0.1, max_iter=2, random_state=0).fit(digits)
     assert scnn.n_iter_ == 2
 
 
-def test_lives_in_a_pipeline_a_grid_search_and_a_pickle(digits: Any) -> None:
+@pytest.mark.slow
+def test_pipeline_grid_search_and_pickle(digits: Any) -> None:
     y = (digits[:, 20] > 0.5).astype(int)
     model = make_pipeline(SCNN(6, random_state=0, tol=1e-2), LogisticRegression())
     search = GridSearchCV(model, {"scnn__alpha": [0.05, 0.1], "scnn__split_sign": [False, True]})
     search.fit(digits, y)
     assert search.best_score_ > 0.7
     by_energy = GridSearchCV(
-        SCNN(random_state=0, tol=1e-2, threshold="match"), {"n_components": [2, 8]}
+        SCNN(alpha=0.1, random_state=0, tol=1e-2), {"n_components": [2, 8]}
     ).fit(digits)
     assert by_energy.best_params_ == {"n_components": 8}
     scnn = by_energy.best_estimator_
     assert_array_equal(pickle.loads(pickle.dumps(scnn)).transform(digits), scnn.transform(digits))
 
 
-@pytest.mark.parametrize("method", ["encoder", "exact", "relearn"])
+@pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso"])
 @pytest.mark.parametrize("split", [False, True])
-def test_sparse_codes_are_the_dense_ones(
-    fitted: SCNN, digits: Any, method: str, split: bool
+def test_sparse_output_equals_dense_output(
+    fitted: SCNN, digits: Any, algorithm: str, split: bool
 ) -> None:
-    dense = view(fitted, transform_method=method, split_sign=split, threshold="match")
+    dense = view(fitted, transform_algorithm=algorithm, split_sign=split, threshold="match")
     sparse = view(dense, sparse_output=True)
     codes = sparse.transform(digits)
     assert scipy.sparse.issparse(codes)
@@ -376,7 +389,7 @@ def test_sparse_codes_are_the_dense_ones(
     assert_allclose(sparse.inverse_transform(codes), dense.inverse_transform(codes.toarray()))
 
 
-def test_split_signs_are_the_two_parts_of_the_codes(fitted: SCNN, digits: Any) -> None:
+def test_split_signs_are_the_positive_and_negative_parts(fitted: SCNN, digits: Any) -> None:
     codes = view(fitted, threshold="match").transform(digits)
     split = view(fitted, threshold="match", split_sign=True).transform(digits)
     assert (split >= 0).all()
@@ -385,7 +398,7 @@ def test_split_signs_are_the_two_parts_of_the_codes(fitted: SCNN, digits: Any) -
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_sparse_codes_never_exist_as_a_dense_array(fitted: SCNN, split: bool) -> None:
+def test_sparse_output_needs_no_dense_array_of_all_codes(fitted: SCNN, split: bool) -> None:
     X = np.tile(np.linspace(0, 1, 64, dtype=np.float32), (100_000, 1))
     sparse = view(fitted, threshold=0.5, sparse_output=True, split_sign=split)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, none expected to fail, and those it leaves out for third parties."""
+"""scikit-learn's checks of estimators, including those that it does not run for other packages."""
 
 from typing import Any
 
@@ -9,11 +9,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lincode import ASCNN, SAANN, SCNN, SCNNCV, MiniBatchSCNN, Sparsenet
 
-# Small and quick; every transform, sign and start that has code of its own.
+# Each has code of its own: transforms, signs, starts, solvers and networks.
 VARIANTS = [
     SCNN(),
-    SCNN(n_components=3, transform_method="exact"),
-    SCNN(n_components=3, transform_method="relearn"),
+    SCNN(n_components=3, transform_algorithm="exact"),
+    SCNN(n_components=3, transform_algorithm="lasso"),
+    SCNN(n_components=3, threshold="alpha", alpha=0.05),
+    SCNN(n_components=3, alpha="0.1*max"),
     SCNN(n_components=3, split_sign=True),
     SCNN(n_components=3, positive_code=True),
     SCNN(n_components=3, init="paper"),
@@ -25,14 +27,15 @@ VARIANTS = [
     SAANN(n_components=3, max_iter=5, activation="linear"),
     ASCNN(n_components=3, max_iter=5),
     Sparsenet(n_components=3, max_iter=5),
-    SCNNCV(SCNN(3, threshold="match", tol=1e-2, random_state=0), shares=2, cv=2),
+    SCNNCV(SCNN(3, tol=1e-2, random_state=0), alpha_ratios=2, cv=2, target_sparsity=0.5),
 ]
 
-# The checks allow a handful of iterations and transform arrays after fitting data frames.
+# The checks allow few iterations, and transform arrays after fitting data frames.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNN. max_iter was reached"),
     pytest.mark.filterwarnings("ignore:MiniBatchSCNN. max_iter passes"),
     pytest.mark.filterwarnings("ignore:(MiniBatch)?SCNN. the encoder's codes"),
+    pytest.mark.filterwarnings("ignore:SCNNCV. no alpha gives codes"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
 ]
 
@@ -42,7 +45,7 @@ def test_scikit_learn_checks(estimator: BaseEstimator, check: Any) -> None:
     check(estimator)
 
 
-LEFT_OUT = [
+NOT_RUN_BY_DEFAULT = [
     "check_set_output_transform",
     "check_set_output_transform_pandas",
     "check_set_output_transform_polars",
@@ -55,7 +58,9 @@ LEFT_OUT = [
 ]
 
 
-@pytest.mark.parametrize("name", LEFT_OUT)
+@pytest.mark.parametrize("name", NOT_RUN_BY_DEFAULT)
 @pytest.mark.parametrize("estimator", VARIANTS, ids=str)
-def test_checks_left_out_for_third_parties(estimator: BaseEstimator, name: str) -> None:
+def test_scikit_learn_checks_of_output_and_feature_names(
+    estimator: BaseEstimator, name: str
+) -> None:
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))

@@ -83,7 +83,11 @@ class CodedRows:
     @classmethod
     def of(cls, Z: Array, X: Rows, thresholding: Thresholding) -> CodedRows:
         """Compute the sums for outputs Z of the encoder and rows X."""
-        S = replace(thresholding, gains=None).apply(Z.copy())
+        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X)
+
+    @classmethod
+    def of_codes(cls, S: Array, X: Rows) -> CodedRows:
+        """Compute the sums for codes S and rows X."""
         values = X.data if hasattr(X, "indptr") else X
         return cls(
             StS=np.asarray(S.T @ S, dtype=np.float64),
@@ -97,6 +101,12 @@ class CodedRows:
             return 0.0
         A, r = self.StS * (D @ D.T), np.einsum("jp,jp->j", self.StX, D)
         return float((2 * gains @ r - gains @ A @ gains) / self.X2)
+
+    def r2_of_decoder(self, D: Array) -> float:
+        """Return 1 − ‖X − S D‖²/‖X‖² for a decoder D."""
+        if self.X2 == 0:
+            return 0.0
+        return float((2 * np.vdot(self.StX, D) - np.vdot(self.StS, D @ D.T)) / self.X2)
 
 
 def fit_gains(coded: CodedRows, D: Array, prior: Array | None = None, weight: float = 0.0) -> Array:

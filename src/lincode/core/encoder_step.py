@@ -116,7 +116,7 @@ def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> flo
     GCV(ρ) = ‖U − X Cᵀ‖² / (1 − h/N)² with the effective number of parameters
     h = Σ s2/(s2 + ρ). It is computed from sums over rows only.
     """
-    explained = np.sum((UtX @ factor.V) ** 2, axis=0) / factor.s2
+    explained = np.sum((UtX @ factor.V / np.sqrt(factor.s2)) ** 2, axis=0)
     total = float(np.trace(UtU))
     errors = []
     for ratio in RIDGE_RATIOS:

@@ -26,6 +26,7 @@ from lincode.core.code_step import Codes, code_step
 from lincode.core.encoder_step import Thresholding, encode
 from lincode.core.energy import energy, lam_max
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
+from lincode.core.refinement import refine_encoder
 from lincode.core.types import Array, Rows
 from lincode.estimators.validation import (
     FLOAT_DTYPES,
@@ -47,7 +48,7 @@ from lincode.rows.memory import chunks, code_blocks, dense, dense_blocks, evenly
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, ordered_map, thread_count
 
-DEFAULT_ALPHA = "0.2*rms"
+DEFAULT_ALPHA = "mean"
 """The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
 MAX_TRANSFORM_STEPS = 20_000
 """The largest number of accelerated steps for codes computed by optimisation."""
@@ -263,7 +264,7 @@ class BaseSCNN(DictionaryTransformer):
             Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
             D = self.components_.astype(np.float64)
             self.matching_threshold_ = matching_threshold(Z, target, positive=self.positive_code)
-            self._calibrate(Z, sample, D)
+            self._calibrate(Z, sample, D, target)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -323,7 +324,7 @@ class BaseSCNN(DictionaryTransformer):
         return self._solved_blocks(X, algorithm, out)
 
     def _encoded_blocks(self, X: Rows, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        C = self.encoder_.astype(X.dtype, copy=False)
+        C = self._used_encoder().astype(X.dtype, copy=False)
         thresholding = self._thresholding(self._checked_gains())
 
         def encode_block(rows: slice) -> tuple[slice, Array]:
@@ -377,14 +378,24 @@ class BaseSCNN(DictionaryTransformer):
         k, positive = self.n_nonzero_coefs_, bool(self.positive_code)
         return Thresholding(self.threshold_mode, self.threshold_, k, positive, gains)
 
+    def _used_encoder(self) -> Array:
+        """Return the encoder that ``transform`` applies."""
+        if self.refine_max_iter == 0:
+            return np.asarray(self.encoder_)
+        self._check_calibration()
+        return np.asarray(self.refined_encoder_)
+
     def _checked_gains(self) -> Array | None:
         if not self.fit_gains:
             return None
         self._check_calibration()
+        if self.refine_max_iter > 0:
+            return None
         return np.asarray(self.gains_)
 
     def _decoder(self) -> Array:
-        if not self.fit_decoder or self.transform_algorithm != "encoder":
+        own = self.fit_decoder or self.refine_max_iter > 0
+        if not own or self.transform_algorithm != "encoder":
             return np.asarray(self.components_)
         self._check_calibration()
         return np.asarray(self.decoder_)
@@ -395,6 +406,12 @@ class BaseSCNN(DictionaryTransformer):
             raise InvalidInputError(
                 f"threshold_mode was changed from {self.calibrated_mode_!r} to"
                 f" {self.threshold_mode!r} after fit; call calibrate(X), or fit again."
+            )
+        refined = hasattr(self, "refined_encoder_")
+        if refined != (self.refine_max_iter > 0):
+            raise InvalidInputError(
+                f"refine_max_iter was changed to {self.refine_max_iter} after fit; call"
+                " calibrate(X), or fit again."
             )
         if self.fit_decoder and not hasattr(self, "decoder_"):
             raise InvalidInputError(
@@ -408,7 +425,13 @@ class BaseSCNN(DictionaryTransformer):
         return max(CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT * m)
 
     def _calibrate(
-        self, Z: Array, X: Rows, D: Array, prior: Array | None = None, weight: float = 0.0
+        self,
+        Z: Array,
+        X: Rows,
+        D: Array,
+        density: float,
+        prior: Array | None = None,
+        weight: float = 0.0,
     ) -> None:
         """Set gains and decoder from outputs Z of the encoder for samples X.
 
@@ -417,12 +440,34 @@ class BaseSCNN(DictionaryTransformer):
         coded = CodedRows.of(Z, X, self._thresholding())
         self.gains_ = fit_gains(coded, D, prior, weight)
         gains = self.gains_ if self.fit_gains else np.ones(len(D))
-        self.__dict__.pop("decoder_", None)
-        if self.fit_decoder:
-            D = fit_decoder(coded, gains, D)
-            self.decoder_ = D.astype(X.dtype)
+        for name in ("decoder_", "refined_encoder_"):
+            self.__dict__.pop(name, None)
         self.encoder_r2_ = coded.r2(gains, D)
         self.calibrated_mode_ = self.threshold_mode
+        if self.refine_max_iter > 0:
+            self._refine(X, D, density)
+        elif self.fit_decoder:
+            decoder = fit_decoder(coded, gains, D)
+            self.decoder_ = decoder.astype(X.dtype)
+            self.encoder_r2_ = coded.r2(gains, decoder)
+
+    def _refine(self, X: Rows, D: Array, density: float) -> None:
+        """Refine the encoder on samples X and set the attributes that belong to it."""
+        refined = refine_encoder(
+            X, self.encoder_, D, self._thresholding(), density, max_iter=self.refine_max_iter
+        )
+        self.refined_encoder_ = refined.C.astype(X.dtype)
+        self.decoder_ = refined.D.astype(X.dtype)
+        self.matching_threshold_ = refined.thresholding.threshold
+        self.encoder_r2_ = refined.r2
+        n_unused = int(np.count_nonzero((refined.used == 0) & (self.usage_ > 0)))
+        if n_unused:
+            warnings.warn(
+                f"{type(self).__name__}: {n_unused} of {len(D)} units are not used by the refined"
+                " encoder; use more samples or a smaller refine_max_iter.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _n_units(self, n_features: int) -> int:
         return int(n_features if self.n_components is None else self.n_components)
@@ -437,7 +482,9 @@ class BaseSCNN(DictionaryTransformer):
         factor, scale = parse_alpha(self.alpha)
         if scale is None:
             return factor
-        return factor * m / p * (lengths.longest if scale == "max" else lengths.rms)
+        if scale == "max":
+            return factor * lam_max(lengths.longest, m, p)
+        return float(factor * np.sqrt(m) / p * lengths.mean)
 
     def _warn_if_alpha_is_too_large(self, lengths: RowLengths, m: int, p: int) -> None:
         """Warn before training that all codes will be zero."""
@@ -455,7 +502,7 @@ class BaseSCNN(DictionaryTransformer):
         else:
             return
         name = type(self).__name__
-        warnings.warn(f"{name}: all codes will be zero: {reason}.", UserWarning, stacklevel=4)
+        warnings.warn(f"{name}: all codes will be zero: {reason}.", UserWarning, stacklevel=3)
 
     def _new_start(
         self,
@@ -489,7 +536,8 @@ class BaseSCNN(DictionaryTransformer):
         self.noise_variance_ = trained.factor.ridge / stats.n
         Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
         Z *= sign.T.astype(Z.dtype)
-        threshold = matching_threshold(Z, float(self.usage_.mean()), positive=self.positive_code)
+        density = float(self.usage_.mean())
+        threshold = matching_threshold(Z, density, positive=self.positive_code)
         gains = None
         if past_weight > 0:
             # Gains of another mode say nothing about this one.
@@ -497,7 +545,7 @@ class BaseSCNN(DictionaryTransformer):
                 gains = self.gains_
             threshold += past_weight * (self.matching_threshold_ - threshold)
         self.matching_threshold_ = threshold
-        self._calibrate(Z, X, sign * D, gains, past_weight / (1 - past_weight))
+        self._calibrate(Z, X, sign * D, density, gains, past_weight / (1 - past_weight))
 
     def _warn_about_codes(self, X: Rows) -> None:
         """Warn if the encoder's codes are nearly empty or hardly reconstruct the samples."""
@@ -539,6 +587,12 @@ class BaseSCNN(DictionaryTransformer):
                 f" {self.encoder_ridge!r}."
             )
         check_choice("threshold_mode", self.threshold_mode, MODES)
+        check_number("refine_max_iter", self.refine_max_iter, 0, integer=True)
+        if self.refine_max_iter > 0 and self.threshold != "match":
+            raise InvalidInputError(
+                "refine_max_iter > 0 requires threshold='match', because refinement changes the"
+                f" scale of the encoder; got threshold={self.threshold!r}."
+            )
         coefs = self.transform_n_nonzero_coefs
         check_number("transform_n_nonzero_coefs", coefs, 1, integer=True, or_none=True)
         if not isinstance(self.threshold, str):

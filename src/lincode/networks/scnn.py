@@ -178,11 +178,14 @@ class SCNNTraining:
         """Do the three steps from D and C extrapolated in the direction of their last change.
 
         This is Nesterov's momentum applied to the alternation. It needs about a third of the
-        iterations. If the energy does not decrease, D and C are restored, the momentum is reset,
-        and the codes are computed again until they are as good as before. Returns whether the
+        iterations. If the energy does not decrease, D and C are restored and the momentum is
+        reset. The codes are then computed again until they are as good as before; if η = 0 the
+        problem may be too flat for that, so they are saved and restored. Returns whether the
         energy decreased.
         """
         energy, D, C, momentum = self.energy(), self.D, self.C, self.momentum
+        stats = self.stats
+        saved = self.rows.save_codes() if self.weights.eta == 0 else None
         factor = min(momentum.age / (momentum.age + 3), MAX_MOMENTUM)
         self.D = project_unit_ball(D + factor * (D - momentum.D))
         self.C = C + factor * (C - momentum.C)
@@ -192,6 +195,11 @@ class SCNNTraining:
             self.momentum = Momentum(D, C, momentum.age + 1)
             return True
         self.D, self.C, self.momentum = D, C, Momentum(D, C)
+        if saved is not None:
+            self.rows.restore_codes(saved)
+            self.stats = stats
+            self.step_tol /= 10
+            return False
         while self.energy() > energy and self.step_tol > ROUNDING_TOL:
             self.step_tol /= 10
             self.update_codes(D, C)
@@ -267,8 +275,9 @@ def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float
     lasso = CodeProblem.of(
         D, np.zeros_like(D), weights.lam, 0.0, positive=weights.positive, dtype=rows.dtype
     )
-    with rows.temporary_codes():
-        stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
+    saved = rows.save_codes()
+    stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
+    rows.restore_codes(saved)
     return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor())
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 
@@ -77,7 +76,7 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
     The values are not finite if X is not, or if the squares of its entries overflow.
     """
     N, p = X.shape
-    largest, longest, squares = 0.0, 0.0, 0.0
+    largest, longest, total = 0.0, 0.0, 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in blocks(N, max(1, SCAN_ENTRIES // p)):
             block = X[rows]
@@ -86,12 +85,12 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
                 continue
             # The maximum of Python ignores NaN, so the order of the arguments matters.
             largest = max(float(np.maximum(values.max(), -values.min())), largest)
-            lengths = _row_squares(block)
+            lengths = np.sqrt(_row_squares(block))
             longest = max(float(lengths.max()), longest)
-            squares += float(lengths.sum())
-    if not np.isfinite(squares):
-        longest = squares
-    return largest, RowLengths(longest**0.5, (squares / N) ** 0.5)
+            total += float(lengths.sum())
+    if not np.isfinite(total):
+        longest = total
+    return largest, RowLengths(longest, total / N)
 
 
 def _row_squares(X: Rows) -> Array:
@@ -158,7 +157,7 @@ class MemoryRows:
         return dtype
 
     def row_lengths(self) -> RowLengths:
-        """Return the lengths of the longest and of the root-mean-square row."""
+        """Return the length of the longest row and the mean length."""
         if self._lengths is None:
             _, self._lengths = scan_rows(self.X)
         return self._lengths
@@ -189,14 +188,13 @@ class MemoryRows:
         for rows in chunks(*self.U.shape):
             encode(self.X[rows], C, thresholding, out=self.U[rows])
 
-    @contextmanager
-    def temporary_codes(self) -> Iterator[None]:
-        """Start the codes from zero and restore the present ones afterwards."""
-        present, self.U = self.U, np.zeros_like(self.U)
-        try:
-            yield
-        finally:
-            self.U = present
+    def save_codes(self) -> Array:
+        """Return a copy of the present codes for ``restore_codes``."""
+        return self.U.copy()
+
+    def restore_codes(self, saved: object) -> None:
+        """Set the codes to those that ``save_codes`` returned."""
+        self.U[...] = saved
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""

@@ -7,7 +7,6 @@ write one class with these methods.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,8 +25,8 @@ class RowLengths:
 
     longest: float
     """max ‖X[n]‖"""
-    rms: float
-    """The root of the mean of ‖X[n]‖²"""
+    mean: float
+    """The mean of ‖X[n]‖"""
 
 
 class RowSource(Protocol):
@@ -42,7 +41,7 @@ class RowSource(Protocol):
         """The dtype of X, which is also that of the codes: float32 or float64."""
 
     def row_lengths(self) -> RowLengths:
-        """Return the lengths of the longest and of the root-mean-square row."""
+        """Return the length of the longest row and the mean length."""
 
     def factor(self) -> EncoderFactor:
         """Return the factorisation of XᵀX."""
@@ -56,8 +55,11 @@ class RowSource(Protocol):
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
 
-    def temporary_codes(self) -> AbstractContextManager[None]:
-        """Return a context in which the codes start from zero; the present ones are restored."""
+    def save_codes(self) -> object:
+        """Return a copy of the present codes for ``restore_codes``."""
+
+    def restore_codes(self, saved: object) -> None:
+        """Set the codes to those that ``save_codes`` returned."""
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""

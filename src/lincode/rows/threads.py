@@ -99,9 +99,9 @@ class _BlasLimit:
         with self.lock:
             if not self.limits:
                 self.original_threads = self._current_threads()
-                self.original = _blas().limit(limits=min(n_threads, self.original_threads))
+                self.original = _set_limit(min(n_threads, self.original_threads))
             elif n_threads < min(self.limits):
-                _blas().limit(limits=n_threads)
+                _set_limit(n_threads)
             self.limits.append(n_threads)
         try:
             yield
@@ -109,9 +109,11 @@ class _BlasLimit:
             with self.lock:
                 self.limits.remove(n_threads)
                 if not self.limits:
+                    _allow_any_thread_to_set_limits()
                     self.original.restore_original_limits()
+                    _allow_any_thread_to_set_limits()
                 elif n_threads < min(self.limits):
-                    _blas().limit(limits=min(*self.limits, self.original_threads))
+                    _set_limit(min(*self.limits, self.original_threads))
 
 
 _blas_limit = _BlasLimit()
@@ -121,3 +123,21 @@ _blas_limit = _BlasLimit()
 def _blas() -> ThreadpoolController:
     """Return the BLAS libraries of this process. Finding them takes longer than a small product."""
     return ThreadpoolController().select(user_api="blas")
+
+
+def _set_limit(n_threads: int) -> Any:
+    """Limit the BLAS threads; return an object that restores the present setting."""
+    _allow_any_thread_to_set_limits()
+    return _blas().limit(limits=n_threads)
+
+
+def _allow_any_thread_to_set_limits() -> None:
+    """Undo the rule of threadpoolctl that only one Python thread may change the limit.
+
+    Since version 3.8 it ignores all threads but the first that sets a limit of OpenBLAS. Here the
+    thread that enters first may not be the one that leaves last.
+    """
+    for library in _blas().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
