@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize, nnls
@@ -103,6 +104,18 @@ def test_a_row_with_a_feature_of_its_own(rng: np.random.Generator, ratio: float)
     A = X[kept][:, :9]
     C = np.linalg.solve(A.T @ A + ridge * np.eye(9), A.T @ U[kept])
     assert_allclose(loo(X, U, ratio)[7], X[7, :9] @ C, atol=1e-5)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.01, 10.0])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_without_anything_in_common(
+    rng: np.random.Generator, ratio: float, dtype: Any
+) -> None:
+    """Other rows say nothing about such a row, so its outputs are exactly 0."""
+    X = scipy.linalg.block_diag(*rng.standard_normal((6, 1, 5))).astype(dtype)
+    U = rng.standard_normal((6, 4)).astype(dtype)
+    assert_array_equal(loo(X, U, ratio), np.zeros((6, 4)))
+    assert_array_equal(loo(X[:1], U[:1], ratio), np.zeros((1, 4)))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -447,7 +447,9 @@ class BaseSCNN(DictionaryTransformer):
         if self.refine_max_iter > 0:
             self._refine(X, D, density)
         elif self.fit_decoder:
-            self.decoder_ = fit_decoder(coded, gains, D).astype(X.dtype)
+            decoder = fit_decoder(coded, gains, D)
+            self.decoder_ = decoder.astype(X.dtype)
+            self.encoder_r2_ = coded.r2(gains, decoder)
 
     def _refine(self, X: Rows, D: Array, density: float) -> None:
         """Refine the encoder on samples X and set the attributes that belong to it."""
@@ -538,7 +540,9 @@ class BaseSCNN(DictionaryTransformer):
         threshold = matching_threshold(Z, density, positive=self.positive_code)
         gains = None
         if past_weight > 0:
-            gains = getattr(self, "gains_", None)
+            # Gains of another mode say nothing about this one.
+            if self.calibrated_mode_ == self.threshold_mode:
+                gains = self.gains_
             threshold += past_weight * (self.matching_threshold_ - threshold)
         self.matching_threshold_ = threshold
         self._calibrate(Z, X, sign * D, density, gains, past_weight / (1 - past_weight))
@@ -560,7 +564,8 @@ class BaseSCNN(DictionaryTransformer):
                 UserWarning,
                 stacklevel=3,
             )
-        elif self.encoder_r2_ < MIN_ENCODER_R2:
+        elif self.encoder_r2_ < MIN_ENCODER_R2 and X.shape[0] > 1:
+            # The leave-one-out output for a single sample is always 0.
             warnings.warn(
                 f"{name}: the encoder's codes reconstruct only {max(self.encoder_r2_, 0):.1%} of"
                 " the data (see encoder_r2_), so they say little about a sample. Use"

@@ -70,8 +70,8 @@ class Stream:
         precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
         past = None if self.stats is None else self.stats.weighted(decay)
         if past is not None:
-            # Atoms with a total weight below one row count as unused, so that they are replaced.
-            past = past.without(np.flatnonzero(past.used < 1))
+            # Atoms with a total weight below half a row count as unused, so that they are replaced.
+            past = past.without(np.flatnonzero(past.used < 0.5))
         XtX = gram(X) + (0.0 if self.XtX is None else decay * self.XtX)
         rows = BatchRows(X, len(self.D), past, XtX, precision=precision, n_threads=n_threads)
         self._set_initial_codes(rows, weights)
