@@ -120,17 +120,8 @@ def test_atom_of_length_zero_is_never_used() -> None:
     assert not U[:, 7].any()
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param("pass", id="import"),
-        pytest.param(
-            "lincode.SCNN(5, 0.1, encoder_weight=0, max_iter=2).fit(numpy.eye(9))", id="few units"
-        ),
-    ],
-)
-def test_numba_is_imported_only_when_it_is_needed(code: str) -> None:
-    program = f"import sys, numpy, lincode; {code}; print('numba' in sys.modules)"
+def test_importing_lincode_does_not_import_numba() -> None:
+    program = "import sys, lincode; print('numba' in sys.modules)"
     out = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True
     )
