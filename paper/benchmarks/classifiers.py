@@ -24,6 +24,7 @@ from lincode import SCNN
 from lincode.metrics import error_rate
 from paper.datasets import load_mnist
 from paper.errors import PaperError
+from paper.experiments.networks import PAPER_ENCODER
 
 N_VALIDATION = 10_000
 DENSE, SPARSE = "LinearSVC, one-vs-one, dense", "LinearSVC, one-vs-one, CSR"
@@ -40,7 +41,8 @@ def classifier(name: str, C: float) -> Any:
 
 def compare(X: Any, y: Any, m: int, n: int, Cs: Sequence[float], names: Sequence[str]) -> None:
     """Print the time and the error rate of each classifier, for n training digits and m units."""
-    scnn = SCNN(m, 0.5 * m / 400, threshold=0.2, max_iter=10, random_state=0).fit(X[:10_000])
+    encoder = PAPER_ENCODER | {"threshold": 0.2}
+    scnn = SCNN(m, 0.5 * m / 400, max_iter=10, random_state=0, **encoder).fit(X[:10_000])
     validation = slice(n, n + N_VALIDATION)
     codes, validation_codes = scnn.transform(X[:n]), scnn.transform(X[validation])
     print(f"\n{n:,} × {m}, {np.mean(codes == 0):.0%} zeros")

@@ -7,7 +7,7 @@ files; :mod:`lincode.model_file` writes and reads their results.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Any
@@ -40,11 +40,14 @@ class ModelClass:
     """Names and shapes of arrays: m is n_components, p is n_features, t is any length"""
     values: dict[str, type[Any]]
     """Names and types of all other attributes"""
+    optional_arrays: dict[str, str] = field(default_factory=dict)
+    """Names and shapes of arrays that exist only for some parameters"""
 
     def check(self, tensors: dict[str, Any], values: dict[str, Any]) -> None:
         """Check that exactly these attributes are present, valid and finite."""
         expected, found = set(self.arrays) | set(self.values), set(tensors) | set(values)
         extra = {name for name in found - expected if not name.startswith(PARAMETER)}
+        extra -= set(self.optional_arrays)
         if expected - found or extra:
             missing = ", ".join(sorted(expected - found)) or "none"
             raise InvalidInputError(
@@ -58,7 +61,9 @@ class ModelClass:
             if isinstance(value, Real) and not math.isfinite(value):
                 raise InvalidInputError(f"{name} must be finite, got {value!r}.")
         sizes = {"m": np.atleast_1d(tensors["components_"]).shape[0], "p": values["n_features_in_"]}
-        for name, letters in self.arrays.items():
+        for name, letters in (self.arrays | self.optional_arrays).items():
+            if name not in tensors:
+                continue
             shape = tensors[name].shape
             valid = tuple(sizes.get(a, n) for a, n in zip(letters, shape, strict=False))
             if len(shape) != len(letters) or shape != valid or 0 in shape:
@@ -80,8 +85,14 @@ WEIGHTS = {"components_": "mp", "encoder_": "mp", "energy_path_": "t"}
 SCNN_VALUES: dict[str, type[Any]] = {
     "alpha_": Real,
     "matching_threshold_": Real,
+    "encoder_ridge_": Real,
+    "noise_variance_": Real,
+    "encoder_r2_": Real,
+    "calibrated_mode_": str,
     "n_replaced_atoms_": Integral,
 }
+SCNN_ARRAYS = {"usage_": "m", "gains_": "m"}
+SCNN_OPTIONAL_ARRAYS = {"decoder_": "mp", "refined_encoder_": "mp"}
 MINIBATCH_VALUES: dict[str, type[Any]] = {"n_steps_": Integral, "n_samples_seen_": Integral}
 # The state from which partial_fit continues.
 STREAM_ARRAYS = {
@@ -104,15 +115,22 @@ STREAM_VALUES: dict[str, type[Any]] = {
     "_stream.n_seen": Integral,
     "_stream.n_replaced": Integral,
     "_stream.batch_energy": Real,
+    "_stream.ridge": Real,
 }
 MODEL_CLASSES = {
     entry.cls.__name__: entry
     for entry in (
-        ModelClass(SCNN, WEIGHTS | {"usage_": "m"}, FITTED | SCNN_VALUES | {"optimality_": dict}),
+        ModelClass(
+            SCNN,
+            WEIGHTS | SCNN_ARRAYS,
+            FITTED | SCNN_VALUES | {"optimality_": dict},
+            SCNN_OPTIONAL_ARRAYS,
+        ),
         ModelClass(
             MiniBatchSCNN,
-            WEIGHTS | {"usage_": "m"} | STREAM_ARRAYS,
+            WEIGHTS | SCNN_ARRAYS | STREAM_ARRAYS,
             FITTED | SCNN_VALUES | MINIBATCH_VALUES | STREAM_VALUES,
+            SCNN_OPTIONAL_ARRAYS,
         ),
         ModelClass(SAANN, WEIGHTS, FITTED),
         ModelClass(ASCNN, WEIGHTS | {"first_stage_energy_path_": "t"}, FITTED),
@@ -146,7 +164,8 @@ def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     check_is_fitted(model)
     model._check_parameters()
     parameters, tensors, left_out = _pack_parameters(model)
-    tensors |= {name: np.asarray(attrgetter(name)(model)) for name in entry.arrays}
+    names = [*entry.arrays, *(name for name in entry.optional_arrays if hasattr(model, name))]
+    tensors |= {name: np.asarray(attrgetter(name)(model)) for name in names}
     values = {name: attrgetter(name)(model) for name in entry.values}
     entry.check(tensors, values)
     if hasattr(model, "feature_names_in_"):

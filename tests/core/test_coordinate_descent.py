@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core import code_step as code_step_module
-from lincode.core import coordinate_descent
+from lincode.core import compiler, coordinate_descent
 from lincode.core.code_step import (
     MAX_SPARSE_DENSITY,
     MIN_UNITS_FOR_COORDINATE_DESCENT,
@@ -198,7 +198,7 @@ def test_function_is_compiled_without_a_cache_if_no_folder_is_writable(
     def add_one(x: Any) -> Any:
         return x + 1
 
-    assert coordinate_descent._compile(add_one)(2) == 3
+    assert compiler.compiled(add_one)(2) == 3
 
 
 def test_requested_tolerance_is_not_below_rounding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,15 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
+from lincode.core.calibration import matching_threshold
 from lincode.core.encoder_step import (
     EncoderFactor,
+    Thresholding,
     encode,
     encoder_residual,
     encoder_step,
     factor_gram,
     factor_transposed,
-    matching_threshold,
 )
 from lincode.core.energy import CodeStats
 from lincode.core.prox import soft_threshold
@@ -175,9 +176,10 @@ def test_encode_is_a_product_and_a_soft_threshold(
     X, C = rng.standard_normal((9, 5)), rng.standard_normal((4, 5))
     given = scipy.sparse.csr_array(X) if sparse else X
     expected = soft_threshold(X @ C.T, 0.3, positive=positive)
-    assert_allclose(encode(given, C, 0.3, positive=positive), expected)
+    rule = Thresholding("soft", 0.3, positive=positive)
+    assert_allclose(encode(given, C, rule), expected)
     out = np.full((9, 4), np.nan)
-    assert encode(given, C, 0.3, positive=positive, out=out) is out
+    assert encode(given, C, rule, out=out) is out
     assert_allclose(out, expected)
 
 
@@ -187,8 +189,8 @@ def test_matching_threshold_gives_the_density(
     rng: np.random.Generator, positive: bool, density: float
 ) -> None:
     X, C = rng.standard_normal((500, 5)), rng.standard_normal((4, 5))
-    threshold = matching_threshold(X, C, density, positive=positive)
+    threshold = matching_threshold(X @ C.T, density, positive=positive)
     assert threshold >= 0
-    reached = np.mean(encode(X, C, threshold, positive=positive) != 0)
+    reached = np.mean(encode(X, C, Thresholding("soft", threshold, positive=positive)) != 0)
     available = np.mean(X @ C.T > 0) if positive else 1.0
     assert_allclose(reached, min(density, available), atol=2e-3)

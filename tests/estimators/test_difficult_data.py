@@ -26,7 +26,7 @@ def check_fit(X: Any, **parameters: Any) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e6, 1e5])
-@pytest.mark.parametrize("alpha", ["0.05*rms", "1e-7*max", 0.01])
+@pytest.mark.parametrize("alpha", ["0.05*mean", "1e-7*max", 0.01])
 @pytest.mark.parametrize("seed", range(4))
 def test_fit_with_one_row_much_longer_than_the_others(scale: float, alpha: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -35,7 +35,7 @@ def test_fit_with_one_row_much_longer_than_the_others(scale: float, alpha: Any, 
     check_fit(X, alpha=alpha)
 
 
-@pytest.mark.parametrize("alpha", ["0.05*rms", 1e-4, 1e-3])
+@pytest.mark.parametrize("alpha", ["0.05*mean", 1e-4, 1e-3])
 @pytest.mark.parametrize("seed", range(4))
 def test_fit_with_nearly_constant_wide_data(alpha: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)

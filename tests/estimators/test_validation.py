@@ -55,7 +55,7 @@ def test_rows_are_read_once_by_the_scan(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("kind", [SCNN, MiniBatchSCNN])
 @pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("alpha", ["0.1*rms", "0.1*max", 0.1])
+@pytest.mark.parametrize("alpha", ["0.1*mean", "0.1*max", 0.1])
 def test_fit_scans_the_rows_once_before_training(
     kind: Any, mapped: bool, alpha: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

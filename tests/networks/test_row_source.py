@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem, code_step
-from lincode.core.encoder_step import EncoderFactor, encode, factor_gram
+from lincode.core.encoder_step import EncoderFactor, Thresholding, encode, factor_gram
 from lincode.core.energy import CodeStats
 from lincode.core.init import Start, start_from_data
 from lincode.core.types import Array, Rows
@@ -37,7 +37,7 @@ class ListOfChunks:
 
     def row_lengths(self) -> RowLengths:
         norms = np.concatenate([np.linalg.norm(part, axis=1) for part in self.parts])
-        return RowLengths(float(norms.max()), float(np.sqrt(np.mean(norms**2))))
+        return RowLengths(float(norms.max()), float(norms.mean()))
 
     def factor(self) -> EncoderFactor:
         return factor_gram(sum(part.T @ part for part in self.parts), self.dtype)  # type: ignore[arg-type]
@@ -50,9 +50,19 @@ class ListOfChunks:
             [self.parts[k][i - starts[k]] for k, i in zip(which, indices, strict=True)]
         ).reshape(-1, self.shape[1])
 
-    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
+    def take_codes(self, indices: NDArray[np.intp]) -> Array:
+        return np.asarray(np.vstack(self.codes)[indices])
+
+    def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         for part, U in zip(self.parts, self.codes, strict=True):
-            U[...] = encode(part, C.astype(self.dtype), threshold, positive=positive)
+            U[...] = encode(part, C.astype(self.dtype), thresholding)
+
+    def save_codes(self) -> object:
+        return [U.copy() for U in self.codes]
+
+    def restore_codes(self, saved: object) -> None:
+        assert isinstance(saved, list)
+        self.codes = saved
 
     def stats(self) -> CodeStats:
         return reduce(add, map(CodeStats.of, self.codes, self.parts))
@@ -80,7 +90,7 @@ class ListOfChunks:
 
 
 def run(rows: RowSource, start: Start, weights: EnergyWeights) -> tuple[Outcome, SCNNTraining]:
-    rows.set_codes(start.C, weights.threshold, positive=weights.positive)
+    rows.set_codes(start.C, weights.thresholding)
     training = SCNNTraining(rows, start.D, start.C, weights, tol=1e-6)
     return train(training, max_iter=25, tol=1e-6), training
 
@@ -95,7 +105,7 @@ def test_training_on_a_list_of_chunks_equals_training_in_memory(
     in_memory = MemoryRows(X, m, n_threads=1)
     start = start_from_data(in_memory.take, X.shape, m, np.random.RandomState(0))
     start.D[:2] = 0  # these atoms are unused at first, so that they are replaced
-    weights = EnergyWeights(0.1, eta, positive)
+    weights = EnergyWeights(0.1, eta, positive, ridge=None)
     expected, reference = run(in_memory, start, weights)
     outcome, training = run(chunked, start, weights)
     assert not hasattr(chunked, "X")
@@ -120,7 +130,7 @@ def test_list_of_chunks_answers_like_rows_in_memory(digits: Any) -> None:
     )
     assert chunked.shape == in_memory.shape
     assert_allclose(chunked.row_lengths().longest, in_memory.row_lengths().longest)
-    assert_allclose(chunked.row_lengths().rms, in_memory.row_lengths().rms)
+    assert_allclose(chunked.row_lengths().mean, in_memory.row_lengths().mean)
     indices = np.array([599, 0, 7, 6, 100, 99])
     assert_allclose(chunked.take(indices), in_memory.take(indices))
 

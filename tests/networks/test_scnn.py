@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from lincode.core.energy import energy
 from lincode.core.init import Start, paper_start, start_from_data
-from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining, fix_signs
+from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining, atom_signs
 from lincode.networks.scnn_paper import PaperTraining
 from lincode.networks.training import train
 from lincode.rows.memory import MemoryRows
@@ -28,7 +28,7 @@ def build(
     """Return a training whose rows are in memory."""
     rows = MemoryRows(X, len(start.D), n_threads=1)
     if start.U is None:
-        rows.set_codes(start.C, weights.threshold, positive=weights.positive)
+        rows.set_codes(start.C, weights.thresholding)
     else:
         rows.U[...] = start.U
     return kind(rows, start.D, start.C, weights, tol=tol)
@@ -140,13 +140,13 @@ def test_signs_follow_the_largest_entry_and_keep_the_energy(rng: np.random.Gener
     X, U = rng.standard_normal((9, 5)), rng.standard_normal((9, 4))
     D, C = rng.standard_normal((4, 5)), rng.standard_normal((4, 5))
     D[3] = 0
-    D2, C2 = fix_signs(D, C)
+    D2, C2 = atom_signs(D) * D, atom_signs(D) * C
     largest = D2[np.arange(4), np.abs(D2).argmax(axis=1)]
     assert (largest >= 0).all()
     flip = np.where((D2 == D).all(axis=1), 1, -1)
     assert -1 in flip
     assert_allclose(energy(X, U * flip, D2, C2, 0.1), energy(X, U, D, C, 0.1))
-    assert_allclose(fix_signs(-D, -C)[0], D2)
+    assert_allclose(atom_signs(-D) * -D, D2)
 
 
 def test_solver_of_the_paper_monitors_the_reconstruction_error(digits: Any) -> None:

@@ -29,7 +29,7 @@ def new_stream(X: Any) -> Stream:
 
 def learn(stream: Stream, *batches: Any, half_life: float = np.inf) -> Stream:
     for X in batches:
-        stream = stream.learn(X, WEIGHTS, half_life=half_life, n_threads=1)
+        stream, _ = stream.learn(X, WEIGHTS, half_life=half_life, n_threads=1)
     return stream
 
 
@@ -85,7 +85,7 @@ def test_momentum_is_carried_from_batch_to_batch(digits: Any, eta: float) -> Non
     stream = new_stream(digits)
     ages = []
     for X in (digits[:300], digits[300:], digits[:300]):
-        stream = stream.learn(X, EnergyWeights(0.1, eta), half_life=np.inf, n_threads=1)
+        stream, _ = stream.learn(X, EnergyWeights(0.1, eta), half_life=np.inf, n_threads=1)
         assert stream.momentum is not None
         ages.append(stream.momentum.age)
     assert ages[0] > 0

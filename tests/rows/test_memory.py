@@ -8,7 +8,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core.code_step import CodeProblem
-from lincode.core.encoder_step import encoder_step
+from lincode.core.encoder_step import Thresholding, encoder_step
 from lincode.core.energy import CodeStats
 from lincode.core.prox import soft_threshold
 from lincode.rows import memory
@@ -172,7 +172,7 @@ def test_row_lengths(rng: np.random.Generator, sparse: bool, dtype: Any) -> None
     rows = MemoryRows(scipy.sparse.csr_matrix(X) if sparse else X, 3, n_threads=1)
     lengths = rows.row_lengths()
     assert_allclose(lengths.longest, norms.max(), rtol=1e-12)
-    assert_allclose(lengths.rms, np.sqrt(np.mean(norms**2)), rtol=1e-12)
+    assert_allclose(lengths.mean, np.mean(norms), rtol=1e-12)
     assert rows.row_lengths() is lengths
 
 
@@ -189,7 +189,7 @@ def test_scan_does_not_depend_on_the_block_size(
     largest_of_blocks, lengths_of_blocks = scan_rows(given)
     assert largest_of_blocks == largest
     assert lengths_of_blocks.longest == lengths.longest
-    assert_allclose(lengths_of_blocks.rms, lengths.rms, rtol=1e-14)
+    assert_allclose(lengths_of_blocks.mean, lengths.mean, rtol=1e-14)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -202,7 +202,7 @@ def test_scan_is_not_finite_if_a_square_is_not(
     X = np.ones((100, 7))
     X[row, 3] = value
     _, lengths = scan_rows(scipy.sparse.csr_array(X) if sparse else X)
-    assert not np.isfinite(lengths.rms)
+    assert not np.isfinite(lengths.mean)
     assert not np.isfinite(lengths.longest)
 
 
@@ -215,10 +215,11 @@ def test_codes_are_set_by_the_encoder(
     X, C = rng.standard_normal((100, 5)), rng.standard_normal((4, 5))
     rows = MemoryRows(scipy.sparse.csr_matrix(X) if sparse else X, 4, n_threads=1)
     assert not rows.U.any()
-    rows.set_codes(C, 0.5, positive=positive)
+    rule = Thresholding("soft", 0.5, positive=positive)
+    rows.set_codes(C, rule)
     assert_allclose(rows.U, soft_threshold(X @ C.T, 0.5, positive=positive))
     assert rows.U.any()
-    rows.set_codes(np.zeros((4, 5)), 0.5, positive=positive)
+    rows.set_codes(np.zeros((4, 5)), rule)
     assert not rows.U.any()
 
 

@@ -37,6 +37,8 @@ MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
 MAX_EIGENVALUE_RATIO = 1000
 """The ratio of the two eigenvalues in the metric is limited to this, for the sake of float32."""
+RANK_ONE_RATIO = 1e-6
+"""D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
 MIN_UNITS_FOR_COORDINATE_DESCENT = 64
 """With fewer units an accelerated step is so cheap that coordinate descent gains nothing."""
 MAX_SPARSE_DENSITY = 1 / 6
@@ -124,7 +126,10 @@ def _leading_eigenvalues(D: Array, DDt: Array) -> tuple[float, float, Array]:
         w, Q = scipy.linalg.eigh(gram)
         w, Q = w[-2:], Q[:, -2:]
     first = max(float(w[-1]), 0.0)
-    second = max(float(w[0]) if n > 1 else 0.0, first / MAX_EIGENVALUE_RATIO)
+    second = float(w[0]) if n > 1 else 0.0
+    if second < RANK_ONE_RATIO * first:  # plain steps solve a problem of rank one at once
+        return first, first, np.zeros(m)
+    second = max(second, first / MAX_EIGENVALUE_RATIO)
     v = Q[:, -1] if m <= p else D @ Q[:, -1]
     if not 0 < MIN_EIGENVALUE_RATIO * second < first:
         return first, first, np.zeros(m)

@@ -8,12 +8,11 @@ times faster for rows that use at most a sixth of the units. This module imports
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
+from lincode.core.compiler import compiled
 from lincode.core.types import Array
 
 if TYPE_CHECKING:
@@ -26,16 +25,6 @@ ENTRY_FRACTION = 0.8
 A larger value needs more rounds, a smaller one makes working sets too large."""
 MAX_ROUNDS, MAX_SWEEPS = 100, 50
 """Limits on the number of working sets per row, and of sweeps per working set."""
-COMPILER_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
-"""The order of summation is left to the compiler."""
-
-
-def _compile(function: Callable[..., None]) -> Callable[..., None]:
-    """Compile a function and cache the machine code on disk if there is a writable folder."""
-    try:
-        return numba.njit(cache=True, **COMPILER_OPTIONS)(function)  # type: ignore[no-any-return]
-    except RuntimeError:  # raised if no cache folder is writable
-        return numba.njit(**COMPILER_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def solve_rows(U: Array, b: Array, problem: CodeProblem, tolerance: Array) -> Array:
@@ -50,7 +39,7 @@ def solve_rows(U: Array, b: Array, problem: CodeProblem, tolerance: Array) -> Ar
     return U
 
 
-@_compile
+@compiled
 def _solve_rows(
     U: Any, b: Any, H: Any, tau: Any, positive: bool, tolerance: Any, max_units: int
 ) -> None:

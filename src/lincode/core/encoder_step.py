@@ -1,21 +1,24 @@
-"""The C step (T-SCNN weight update, equations 8 and 10): linear least squares.
+"""The C step (T-SCNN weight update, equations 8 and 10): linear least squares with a ridge.
 
-    min_C ‖U − X Cᵀ‖²      ⟺      C XtX = UtX
+    min_C ‖U − X Cᵀ‖² + ρ‖C‖²      ⟺      C (XtX + ρ I) = UtX
 
-XtX does not change during training, so it is factored once. If it is singular, for example
-because some pixels never change, the minimum-norm solution is used. ``encode`` applies C.
+The paper has ρ = 0. For fixed codes the ridge is equivalent to noise of variance ρ/N on the input
+of the encoder. XtX does not change during training, so it is factored once. If it is singular
+and ρ = 0, the minimum-norm solution is used. ``encode`` applies C.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from lincode.core.prox import soft_threshold
 from lincode.core.types import Array, Rows
+
+RIDGE_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""The candidates of ``choose_ridge``, relative to the mean eigenvalue of XtX."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,21 @@ class EncoderFactor:
     """tr XtX = ‖X‖²"""
     column_norms: Array
     """‖X[:, k]‖ for each column, shape (p,)"""
+    ridge: float = 0.0
+    """ρ"""
+
+    @property
+    def mean_eigenvalue(self) -> float:
+        """The mean of the eigenvalues of XtX that are not zero; 1 if X is zero."""
+        return float(self.s2.mean()) if self.s2.size else 1.0
+
+    def with_ridge(self, ratio: float) -> EncoderFactor:
+        """Return the factor with ρ equal to ``ratio`` times the mean eigenvalue."""
+        return replace(self, ridge=ratio * self.mean_eigenvalue)
 
     def quadratic(self, C: Array) -> float:
-        """Compute ⟨C XtX, C⟩ = ‖X Cᵀ‖²."""
-        return float(np.sum((C @ self.V) ** 2 * self.s2))
+        """Compute ⟨C (XtX + ρ I), C⟩ = ‖X Cᵀ‖² + ρ‖C‖² for C in the row space of X."""
+        return float(np.sum((C @ self.V) ** 2 * (self.s2 + self.ridge)))
 
     def project(self, C: Array) -> Array:
         """Project the rows of C onto the row space of X."""
@@ -41,17 +55,17 @@ class EncoderFactor:
 
 
 def encoder_step(UtX: Array, factor: EncoderFactor) -> Array:
-    """Return the minimum-norm minimiser of ‖U − X Cᵀ‖² over C."""
-    return np.asarray((UtX @ factor.V / factor.s2) @ factor.V.T)
+    """Return the minimum-norm minimiser of ‖U − X Cᵀ‖² + ρ‖C‖² over C."""
+    return np.asarray((UtX @ factor.V / (factor.s2 + factor.ridge)) @ factor.V.T)
 
 
 def encoder_residual(C: Array, UtU: Array, UtX: Array, factor: EncoderFactor) -> float:
-    """Return the largest |C XtX − UtX| relative to the norms of the columns of U and X.
+    """Return the largest |C (XtX + ρ I) − UtX| relative to the norms of the columns of U and X.
 
     This measures the correlation between the part of a code that the encoder does not explain and
     a feature, whatever the scale of the feature. It is zero at the optimum.
     """
-    CXtX = (C @ factor.V * factor.s2) @ factor.V.T
+    CXtX = (C @ factor.V * (factor.s2 + factor.ridge)) @ factor.V.T
     norms = np.outer(np.sqrt(np.diag(UtU)), factor.column_norms)
     cosine = np.zeros_like(norms)
     np.divide(np.abs(CXtX - UtX), norms, out=cosine, where=norms > 0)
@@ -96,22 +110,60 @@ def _cutoff(n: int, dtype: np.dtype[np.floating]) -> float:
     return max(4 * n * float(np.finfo(np.float64).eps), (100 * float(np.finfo(dtype).eps)) ** 2)
 
 
-def encode(
-    X: Rows, C: Array, threshold: float, *, positive: bool = False, out: Array | None = None
-) -> Array:
-    """Return soft_threshold(X Cᵀ, threshold), the encoder's codes of the rows of X."""
-    if out is None or scipy.sparse.issparse(X):
-        U = np.asarray(X @ C.T)
-    else:
-        U = np.matmul(X, C.T, out=out)
-    return soft_threshold(U, threshold, positive=positive, out=U if out is None else out)
+def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> float:
+    """Return the ratio of ``RIDGE_RATIOS`` with the smallest generalised cross-validation error.
 
-
-def matching_threshold(X: Rows, C: Array, density: float, *, positive: bool) -> float:
-    """Return the threshold at which the encoder's codes of X have the given density.
-
-    The density is the fraction of entries that are not zero.
+    GCV(ρ) = ‖U − X Cᵀ‖² / (1 − h/N)² with the effective number of parameters
+    h = Σ s2/(s2 + ρ). It is computed from sums over rows only.
     """
-    Z = np.asarray(X @ C.T)
-    magnitude = Z if positive else np.abs(Z, out=Z)
-    return max(0.0, float(np.quantile(magnitude, 1 - min(1.0, density))))
+    explained = np.sum((UtX @ factor.V / np.sqrt(factor.s2)) ** 2, axis=0)
+    total = float(np.trace(UtU))
+    errors = []
+    for ratio in RIDGE_RATIOS:
+        ridge = ratio * factor.mean_eigenvalue
+        missed = ridge / (factor.s2 + ridge)
+        error = max(total - float(explained @ (1 - missed**2)), 0.0)
+        # With as many parameters as rows the error is zero; the bound avoids 0/0.
+        freedom = max(1 - float(np.sum(1 - missed)) / n, 1e-6)
+        errors.append(error / freedom**2)
+    return RIDGE_RATIOS[int(np.argmin(errors))]
+
+
+@dataclass(frozen=True)
+class Thresholding:
+    """How the output Z = X Cᵀ of the encoder is turned into codes."""
+
+    mode: str = "soft"
+    """"soft", "hard" or "top_k\""""
+    threshold: float = 0.0
+    """The threshold of the modes "soft" and "hard\""""
+    k: int = 1
+    """The number of non-zeros of the mode "top_k\""""
+    positive: bool = False
+    """Whether negative outputs become zero"""
+    gains: Array | None = None
+    """Factors of the codes, shape (m,); None means 1"""
+
+    def apply(self, Z: Array) -> Array:
+        """Replace the output Z of the encoder by the codes."""
+        from lincode.core import threshold as kernels  # imports Numba
+
+        if self.mode == "top_k":
+            return kernels.apply_top_k(Z, self.k, self.gains, positive=self.positive)
+        function = kernels.apply_soft if self.mode == "soft" else kernels.apply_hard
+        limit = min(self.threshold, float(np.finfo(Z.dtype).max))
+        return function(Z, limit, self.gains, positive=self.positive)
+
+
+def encode(X: Rows, C: Array, thresholding: Thresholding, *, out: Array | None = None) -> Array:
+    """Return the encoder's codes of the rows of X: one product, then one pass over its result."""
+    if scipy.sparse.issparse(X):
+        Z = np.asarray(X @ C.T)
+        if out is not None:
+            out[...] = Z
+            Z = out
+    elif out is not None:
+        Z = np.matmul(X, C.T, out=out)
+    else:
+        Z = np.ascontiguousarray(X @ C.T)
+    return thresholding.apply(Z)

@@ -1,8 +1,8 @@
 """The energy of SCNN (equation 6 of the paper) and the sums over rows that determine it.
 
-    E(U, D, C) = 1/p ‖X − U D‖²  +  η/m ‖U − X Cᵀ‖²  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
+    E(U, D, C) = 1/p ‖X − U D‖²  +  η/m (‖U − X Cᵀ‖² + ρ‖C‖²)  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
-The paper has η = 1. The D step, the C step and the energy need the rows only through
+The paper has η = 1 and ρ = 0. The D step, the C step and the energy need the rows only through
 ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX. All of these are sums over rows, so rows in
 threads, in batches or on several machines are handled by the same algorithm.
 """
@@ -87,12 +87,14 @@ class CodeStats:
         )
 
 
-def energy(X: Array, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0) -> float:
+def energy(
+    X: Array, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0, ridge: float = 0.0
+) -> float:
     """Compute E in float64 from its definition. X is dense."""
     m, p = D.shape
     X, U, D, C = (np.asarray(A, dtype=np.float64) for A in (X, U, D, C))
     reconstruction = np.sum((X - U @ D) ** 2) / p
-    encoder = np.sum((U - X @ C.T) ** 2) / m
+    encoder = (np.sum((U - X @ C.T) ** 2) + ridge * np.sum(C**2)) / m
     return float(reconstruction + eta * encoder + 2 * lam / m * np.abs(U).sum())
 
 
@@ -102,7 +104,7 @@ def energy_from_stats(
     """Compute E from the statistics and the factor of XᵀX, without reading a row.
 
     ‖X − U D‖²  = tr XtX − 2⟨UtX, D⟩ + ⟨UtU, D Dᵀ⟩
-    ‖U − X Cᵀ‖² = tr UtU − 2⟨UtX, C⟩ + ⟨C XtX, C⟩
+    ‖U − X Cᵀ‖² + ρ‖C‖² = tr UtU − 2⟨UtX, C⟩ + ⟨C (XtX + ρ I), C⟩
     """
     m, p = D.shape
     reconstruction = factor.trace - 2 * np.vdot(stats.UtX, D) + np.vdot(stats.UtU, D @ D.T)

@@ -14,10 +14,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from lincode.core.calibration import (
+    MODES,
+    CodedRows,
+    fit_decoder,
+    fit_gains,
+    leave_one_out_outputs,
+    matching_threshold,
+)
 from lincode.core.code_step import Codes, code_step
-from lincode.core.encoder_step import encode, matching_threshold
+from lincode.core.encoder_step import Thresholding, encode
 from lincode.core.energy import energy, lam_max
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
+from lincode.core.refinement import refine_encoder
 from lincode.core.types import Array, Rows
 from lincode.estimators.validation import (
     FLOAT_DTYPES,
@@ -31,19 +40,22 @@ from lincode.estimators.validation import (
     check_scaled_rows,
     check_verbose,
     parse_alpha,
+    unchanged_on_failure,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.networks.scnn import EnergyWeights, fix_signs
+from lincode.networks.scnn import EnergyWeights, Trained, atom_signs
 from lincode.rows.memory import chunks, code_blocks, dense, dense_blocks, evenly_spaced
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, ordered_map, thread_count
 
-DEFAULT_ALPHA = "0.2*rms"
+DEFAULT_ALPHA = "mean"
 """The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
 MAX_TRANSFORM_STEPS = 20_000
 """The largest number of accelerated steps for codes computed by optimisation."""
-THRESHOLD_SAMPLES = 10_000
-"""The largest number of samples from which the matching threshold is computed."""
+CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT = 10_000, 10
+"""The encoder is calibrated with at most this number of samples, whichever is larger."""
+MIN_ENCODER_R2 = 0.05
+"""``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
 
 
 class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -92,7 +104,11 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self._decode(self._unsplit_codes(X))
 
     def _decode(self, U: Any) -> Array:
-        return np.asarray(U @ self.components_.astype(U.dtype, copy=False))
+        return np.asarray(U @ self._decoder().astype(U.dtype, copy=False))
+
+    def _decoder(self) -> Array:
+        """Return the matrix with which codes are multiplied to reconstruct samples."""
+        return np.asarray(self.components_)
 
     def _merge_signs(self, U: Any) -> Any:
         """Return codes with one column per atom from the output of ``transform``."""
@@ -174,7 +190,8 @@ class BaseSCNN(DictionaryTransformer):
         total = sum(
             energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
         )
-        return -float(total) / len(U)
+        ridge = eta / len(D) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
+        return float(-total / len(U) - ridge)
 
     def alpha_max(self, X: Any) -> float:
         """Return the smallest alpha for which all codes are zero.
@@ -205,6 +222,50 @@ class BaseSCNN(DictionaryTransformer):
         if self.threshold == "alpha":
             return self._weights().threshold
         return float(self.threshold)
+
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        """The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps."""
+        check_is_fitted(self)
+        m = len(self.components_)
+        if self.transform_n_nonzero_coefs is None:
+            return min(m, max(1, round(float(self.usage_.sum()))))
+        return min(m, int(self.transform_n_nonzero_coefs))
+
+    def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
+        """Adapt the threshold, the gains and the decoder to X, without training again.
+
+        Call it after a change of ``threshold_mode``, ``threshold``, ``transform_n_nonzero_coefs``
+        or ``fit_decoder``, or to choose how sparse the encoder's codes are. Use samples that the
+        network was not trained on if there are any: ``fit`` itself calibrates with leave-one-out
+        outputs of the encoder, which samples given here do not have.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+        y : ignored
+        density : float, default=None
+            The fraction of non-zeros that ``threshold="match"`` aims at. None means the density of
+            the trained codes.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            if density is not None:
+                check_number("density", density, 0)
+            X = check_rows(self, X, reset=False)
+            target = float(self.usage_.mean()) if density is None else float(density)
+            sample = X[evenly_spaced(X.shape[0], self._n_calibration_samples())]
+            Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
+            D = self.components_.astype(np.float64)
+            self.matching_threshold_ = matching_threshold(Z, target, positive=self.positive_code)
+            self._calibrate(Z, sample, D, target)
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the codes.
@@ -263,12 +324,12 @@ class BaseSCNN(DictionaryTransformer):
         return self._solved_blocks(X, algorithm, out)
 
     def _encoded_blocks(self, X: Rows, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        C = self.encoder_.astype(X.dtype, copy=False)
-        threshold, positive = self.threshold_, bool(self.positive_code)
+        C = self._used_encoder().astype(X.dtype, copy=False)
+        thresholding = self._thresholding(self._checked_gains())
 
         def encode_block(rows: slice) -> tuple[slice, Array]:
             target = None if out is None else out[rows]
-            return rows, encode(X[rows], C, threshold, positive=positive, out=target)
+            return rows, encode(X[rows], C, thresholding, out=target)
 
         blocks = chunks(X.shape[0], len(C))
         if len(blocks) > 1:
@@ -290,7 +351,7 @@ class BaseSCNN(DictionaryTransformer):
 
         def solve_block(rows: slice) -> tuple[slice, Codes]:
             if problem.mu > 0:
-                start = encode(X[rows], C, weights.threshold, positive=problem.positive)
+                start = encode(X[rows], C, weights.thresholding)
             else:
                 start = np.zeros((X[rows].shape[0], len(C)), dtype=X.dtype)
             tol, max_iter = self.transform_tol, MAX_TRANSFORM_STEPS
@@ -312,21 +373,118 @@ class BaseSCNN(DictionaryTransformer):
                 stacklevel=4,
             )
 
+    def _thresholding(self, gains: Array | None = None) -> Thresholding:
+        """Return how the output of the encoder is turned into codes."""
+        k, positive = self.n_nonzero_coefs_, bool(self.positive_code)
+        return Thresholding(self.threshold_mode, self.threshold_, k, positive, gains)
+
+    def _used_encoder(self) -> Array:
+        """Return the encoder that ``transform`` applies."""
+        if self.refine_max_iter == 0:
+            return np.asarray(self.encoder_)
+        self._check_calibration()
+        return np.asarray(self.refined_encoder_)
+
+    def _checked_gains(self) -> Array | None:
+        if not self.fit_gains:
+            return None
+        self._check_calibration()
+        if self.refine_max_iter > 0:
+            return None
+        return np.asarray(self.gains_)
+
+    def _decoder(self) -> Array:
+        own = self.fit_decoder or self.refine_max_iter > 0
+        if not own or self.transform_algorithm != "encoder":
+            return np.asarray(self.components_)
+        self._check_calibration()
+        return np.asarray(self.decoder_)
+
+    def _check_calibration(self) -> None:
+        """Check that gains and decoder belong to the present ``threshold_mode``."""
+        if self.calibrated_mode_ != self.threshold_mode:
+            raise InvalidInputError(
+                f"threshold_mode was changed from {self.calibrated_mode_!r} to"
+                f" {self.threshold_mode!r} after fit; call calibrate(X), or fit again."
+            )
+        refined = hasattr(self, "refined_encoder_")
+        if refined != (self.refine_max_iter > 0):
+            raise InvalidInputError(
+                f"refine_max_iter was changed to {self.refine_max_iter} after fit; call"
+                " calibrate(X), or fit again."
+            )
+        if self.fit_decoder and not hasattr(self, "decoder_"):
+            raise InvalidInputError(
+                "fit_decoder was set to True after fit; call calibrate(X), or fit again."
+            )
+
     # Training
+
+    def _n_calibration_samples(self) -> int:
+        m = self._n_units(self.n_features_in_)
+        return max(CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT * m)
+
+    def _calibrate(
+        self,
+        Z: Array,
+        X: Rows,
+        D: Array,
+        density: float,
+        prior: Array | None = None,
+        weight: float = 0.0,
+    ) -> None:
+        """Set gains and decoder from outputs Z of the encoder for samples X.
+
+        ``prior`` are the gains of earlier batches, and ``weight`` is their weight.
+        """
+        coded = CodedRows.of(Z, X, self._thresholding())
+        self.gains_ = fit_gains(coded, D, prior, weight)
+        gains = self.gains_ if self.fit_gains else np.ones(len(D))
+        for name in ("decoder_", "refined_encoder_"):
+            self.__dict__.pop(name, None)
+        self.encoder_r2_ = coded.r2(gains, D)
+        self.calibrated_mode_ = self.threshold_mode
+        if self.refine_max_iter > 0:
+            self._refine(X, D, density)
+        elif self.fit_decoder:
+            decoder = fit_decoder(coded, gains, D)
+            self.decoder_ = decoder.astype(X.dtype)
+            self.encoder_r2_ = coded.r2(gains, decoder)
+
+    def _refine(self, X: Rows, D: Array, density: float) -> None:
+        """Refine the encoder on samples X and set the attributes that belong to it."""
+        refined = refine_encoder(
+            X, self.encoder_, D, self._thresholding(), density, max_iter=self.refine_max_iter
+        )
+        self.refined_encoder_ = refined.C.astype(X.dtype)
+        self.decoder_ = refined.D.astype(X.dtype)
+        self.matching_threshold_ = refined.thresholding.threshold
+        self.encoder_r2_ = refined.r2
+        n_unused = int(np.count_nonzero((refined.used == 0) & (self.usage_ > 0)))
+        if n_unused:
+            warnings.warn(
+                f"{type(self).__name__}: {n_unused} of {len(D)} units are not used by the refined"
+                " encoder; use more samples or a smaller refine_max_iter.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _n_units(self, n_features: int) -> int:
         return int(n_features if self.n_components is None else self.n_components)
 
     def _weights(self, *, eta: float | None = None) -> EnergyWeights:
         eta = float(self.encoder_weight if eta is None else eta)
-        return EnergyWeights(lam=self.alpha_, eta=eta, positive=bool(self.positive_code))
+        ridge = None if self.encoder_ridge == "auto" else float(self.encoder_ridge)
+        return EnergyWeights(self.alpha_, eta, bool(self.positive_code), ridge)
 
     def _resolve_alpha(self, lengths: RowLengths, m: int, p: int) -> float:
         """Return alpha as a number, from the row lengths if it is a string."""
         factor, scale = parse_alpha(self.alpha)
         if scale is None:
             return factor
-        return factor * m / p * (lengths.longest if scale == "max" else lengths.rms)
+        if scale == "max":
+            return factor * lam_max(lengths.longest, m, p)
+        return float(factor * np.sqrt(m) / p * lengths.mean)
 
     def _warn_if_alpha_is_too_large(self, lengths: RowLengths, m: int, p: int) -> None:
         """Warn before training that all codes will be zero."""
@@ -364,33 +522,55 @@ class BaseSCNN(DictionaryTransformer):
             return paper_start(shape, m, rng, dtype)
         return start_from_data(lambda indices: dense(take(indices)), shape, m, rng)
 
-    def _set_weights(self, D: Array, C: Array, usage: Array, sample: Rows) -> None:
+    def _set_weights(self, trained: Trained, X: Rows, U: Array, past_weight: float = 0.0) -> None:
         """Set the fitted attributes that all kinds of training have in common.
 
-        The matching threshold is computed from ``sample``.
+        X are samples for the calibration, and U are their trained codes. ``past_weight`` is the
+        weight of the calibration by earlier batches.
         """
-        if not self.positive_code:
-            D, C = fix_signs(D, C)
-        self.components_ = D.astype(sample.dtype)
-        self.encoder_ = C.astype(sample.dtype)
-        self.usage_ = usage
-        self.matching_threshold_ = matching_threshold(
-            sample, self.encoder_, float(usage.mean()), positive=self.positive_code
-        )
+        stats, D, C = trained.stats, trained.D, trained.C
+        sign = np.ones((len(D), 1)) if self.positive_code else atom_signs(D)
+        self.components_, self.encoder_ = (sign * D).astype(X.dtype), (sign * C).astype(X.dtype)
+        self.usage_ = stats.used / stats.n
+        self.encoder_ridge_ = trained.ridge
+        self.noise_variance_ = trained.factor.ridge / stats.n
+        Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
+        Z *= sign.T.astype(Z.dtype)
+        density = float(self.usage_.mean())
+        threshold = matching_threshold(Z, density, positive=self.positive_code)
+        gains = None
+        if past_weight > 0:
+            # Gains of another mode say nothing about this one.
+            if self.calibrated_mode_ == self.threshold_mode:
+                gains = self.gains_
+            threshold += past_weight * (self.matching_threshold_ - threshold)
+        self.matching_threshold_ = threshold
+        self._calibrate(Z, X, sign * D, density, gains, past_weight / (1 - past_weight))
 
     def _warn_about_codes(self, X: Rows) -> None:
-        """Warn if the encoder's codes of the training samples are nearly empty."""
+        """Warn if the encoder's codes are nearly empty or hardly reconstruct the samples."""
         if self.transform_algorithm != "encoder" or not self.usage_.any():
             return
+        name = type(self).__name__
         sample = self._codes(X[evenly_spaced(X.shape[0], 1000)], "encoder")
         encoded = np.count_nonzero(sample, axis=1).mean()
         trained = float(self.usage_.sum())
         if encoded < trained / 100:
             warnings.warn(
-                f"{type(self).__name__}: the encoder's codes have {encoded:.2g} non-zeros per"
-                f" sample, but the trained codes have {trained:.2g}: the threshold"
-                f" {self.threshold_:.3g} is too high. Set threshold='match' (here"
-                f" {self.matching_threshold_:.3g}) or a smaller number.",
+                f"{name}: the encoder's codes have {encoded:.2g} non-zeros per sample, but the"
+                f" trained codes have {trained:.2g}: the threshold {self.threshold_:.3g} is too"
+                f" high. Set threshold='match' (here {self.matching_threshold_:.3g}) or a smaller"
+                " number.",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif self.encoder_r2_ < MIN_ENCODER_R2 and X.shape[0] > 1:
+            # The leave-one-out output for a single sample is always 0.
+            warnings.warn(
+                f"{name}: the encoder's codes reconstruct only {max(self.encoder_r2_, 0):.1%} of"
+                " the data (see encoder_r2_), so they say little about a sample. Use"
+                " transform_algorithm='lasso', a smaller alpha, more samples or a larger"
+                " encoder_ridge.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -399,6 +579,22 @@ class BaseSCNN(DictionaryTransformer):
         check_number("n_components", self.n_components, 1, integer=True, or_none=True)
         parse_alpha(self.alpha)
         check_number("encoder_weight", self.encoder_weight, 0)
+        if not isinstance(self.encoder_ridge, str):
+            check_number("encoder_ridge", self.encoder_ridge, 0)
+        elif self.encoder_ridge != "auto":
+            raise InvalidInputError(
+                "encoder_ridge must be 'auto' or a number of at least 0, got"
+                f" {self.encoder_ridge!r}."
+            )
+        check_choice("threshold_mode", self.threshold_mode, MODES)
+        check_number("refine_max_iter", self.refine_max_iter, 0, integer=True)
+        if self.refine_max_iter > 0 and self.threshold != "match":
+            raise InvalidInputError(
+                "refine_max_iter > 0 requires threshold='match', because refinement changes the"
+                f" scale of the encoder; got threshold={self.threshold!r}."
+            )
+        coefs = self.transform_n_nonzero_coefs
+        check_number("transform_n_nonzero_coefs", coefs, 1, integer=True, or_none=True)
         if not isinstance(self.threshold, str):
             check_number("threshold", self.threshold, 0)
         elif self.threshold not in ("match", "alpha"):
@@ -413,7 +609,7 @@ class BaseSCNN(DictionaryTransformer):
             check_choice("init", self.init, ("data", "paper"))
         check_verbose(self.verbose)
         check_callback(self.callback)
-        for name in ("split_sign", "positive_code", "sparse_output"):
+        for name in ("split_sign", "positive_code", "sparse_output", "fit_gains", "fit_decoder"):
             check_flag(name, getattr(self, name))
         if self.split_sign and self.positive_code:
             raise InvalidInputError(

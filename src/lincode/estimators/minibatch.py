@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from lincode.core.types import Rows
-from lincode.estimators.base import DEFAULT_ALPHA, THRESHOLD_SAMPLES, BaseSCNN
+from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN
 from lincode.estimators.validation import (
     check_number,
     check_scaled_rows,
@@ -21,6 +21,7 @@ from lincode.estimators.validation import (
     unchanged_on_failure,
 )
 from lincode.exceptions import InvalidInputError
+from lincode.networks.scnn import SCNNTraining
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.training import Callback, Iteration, Reason
 from lincode.rows.memory import evenly_spaced
@@ -40,7 +41,7 @@ class MiniBatchSCNN(BaseSCNN):
 
     It lowers the same energy as :class:`lincode.SCNN`,
 
-        E = 1/p ‖X − U D‖² + η/m ‖U − X Cᵀ‖² + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
+        E = 1/p ‖X − U D‖² + η/m (‖U − X Cᵀ‖² + ρ‖C‖²) + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
 
     Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. XᵀX, of shape (p, p), is
     factored once per batch, so p should not exceed a few thousand. ``fit`` visits the samples in
@@ -52,16 +53,18 @@ class MiniBatchSCNN(BaseSCNN):
     n_components : int, default=None
         The number m of units: atoms of the dictionary and features of the code. None means the
         number of features.
-    alpha : float or str, default="0.2*rms"
+    alpha : float or str, default="mean"
         The weight λ ≥ 0 of the ℓ1 penalty. Larger values give sparser codes. A string is a factor
         times a scale of the training data and is resolved in ``fit``:
 
         - ``"0.05*max"`` is 0.05 times ``alpha_max(X)``, the smallest alpha for which all codes
           are zero;
-        - ``"0.2*rms"`` is 0.2 times m/p times the root-mean-square length of the samples.
+        - ``"0.8*mean"`` is 0.8 times √m/p times the mean length of the samples, and ``"mean"`` is
+          the same with the factor 1. With √m the fraction of non-zeros depends little on the
+          number of units.
 
-        A number has the scale of the data and is proportional to m/p. The value that was used is
-        stored in ``alpha_``. With ``partial_fit`` a string is resolved by the first batch.
+        A number has the scale of the data, and its useful range is proportional to m/p. The value
+        that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the first batch.
     batch_size : int, default=8192
         The number of samples per batch in ``fit``. It should be at least ten times
         ``n_components``, because most of the network is learned from the first batch.
@@ -81,6 +84,12 @@ class MiniBatchSCNN(BaseSCNN):
         The weight η ≥ 0 of the encoder term. The paper has 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
         learning; the encoder is then fitted once, after training.
+    encoder_ridge : float or "auto", default="auto"
+        The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
+        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper has 0. A ridge keeps the encoder from
+        overfitting if there are few samples, and it makes the codes of noisy or new samples
+        more useful. "auto" chooses between 0.01 and 3 by generalised cross-validation before
+        training. The chosen value is stored in ``encoder_ridge_``.
     threshold : {"match", "alpha"} or float, default="match"
         The threshold that ``transform_algorithm="encoder"`` applies.
 
@@ -90,10 +99,36 @@ class MiniBatchSCNN(BaseSCNN):
           The encoder is fitted to codes that are already shrunk by alpha, so these codes are
           much sparser than the trained ones;
         - a number: this threshold.
+    threshold_mode : {"hard", "soft", "top_k"}, default="hard"
+        How the encoder's output z = X Cᵀ is made sparse.
+
+        - "hard": z is kept where |z| exceeds the threshold;
+        - "soft": z is also reduced by the threshold, as in the paper;
+        - "top_k": the largest |z| of each sample are kept, as many as
+          ``transform_n_nonzero_coefs``.
+    transform_n_nonzero_coefs : int, default=None
+        The number of non-zeros per sample for ``threshold_mode="top_k"``. None means the mean
+        number of non-zeros of the trained codes.
+    fit_gains : bool, default=True
+        Whether the encoder's codes are multiplied by one factor per unit, ``gains_``, which is
+        fitted after training so that the codes reconstruct the samples with ``components_``.
+        Without it they are too small, because the trained codes are shrunk by alpha.
+    fit_decoder : bool, default=False
+        Whether to fit a separate dictionary, ``decoder_``, to the encoder's codes by least
+        squares. ``inverse_transform`` and ``reconstruct`` then use it as long as
+        ``transform_algorithm="encoder"``; it must not be used for codes of the other algorithms.
+    refine_max_iter : int, default=0
+        The largest number of rounds in which the encoder is refined after training, so that its
+        own thresholded codes reconstruct the samples. It ends earlier when held-out samples are
+        no longer reconstructed better. 10 to 20 rounds reduce the reconstruction error clearly
+        and cost about as much as the same number of training iterations. The refined encoder and
+        its dictionary are ``refined_encoder_`` and ``decoder_``; ``transform`` and
+        ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. This goes
+        beyond the paper.
     transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
         How ``transform`` computes codes.
 
-        - "encoder": ``soft_threshold(X Cᵀ, threshold)``, which costs one matrix product;
+        - "encoder": the thresholded X Cᵀ times ``gains_``, which costs one matrix product;
         - "exact": the U that minimises E for the learned D and C;
         - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
           the encoder. The paper calls this re-learning.
@@ -133,6 +168,24 @@ class MiniBatchSCNN(BaseSCNN):
         The encoder C, one filter per row.
     alpha_ : float
         The value of alpha that was used.
+    encoder_ridge_ : float
+        The ridge of the encoder that was used, relative to the mean eigenvalue of XᵀX.
+    noise_variance_ : float
+        The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
+    gains_ : array of shape (n_components,)
+        The factors of the encoder's codes, which are used if ``fit_gains=True``.
+    decoder_ : array of shape (n_components, n_features)
+        The dictionary for the encoder's codes, if ``fit_decoder=True`` or ``refine_max_iter > 0``.
+    refined_encoder_ : array of shape (n_components, n_features)
+        The refined encoder, if ``refine_max_iter > 0``.
+    calibrated_mode_ : str
+        The ``threshold_mode`` for which gains and decoder were fitted.
+    n_nonzero_coefs_ : int
+        The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps.
+    encoder_r2_ : float
+        The fraction of the training data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the
+        encoder's codes explains. It is measured on leave-one-out outputs of the encoder, so it
+        holds for new samples.
     threshold_ : float
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
@@ -168,9 +221,9 @@ class MiniBatchSCNN(BaseSCNN):
 
     Notes
     -----
-    The parameters ``threshold``, ``transform_algorithm``, ``transform_tol``, ``split_sign``,
-    ``sparse_output``, ``positive_code`` and ``encoder_weight`` can be changed after ``fit`` and
-    affect later calls of ``transform`` and ``score``.
+    The parameters ``threshold``, ``transform_algorithm``, ``transform_n_nonzero_coefs``,
+    ``transform_tol``, ``split_sign``, ``sparse_output``, ``positive_code`` and ``encoder_weight``
+    can be changed after ``fit`` and affect later calls of ``transform`` and ``score``.
 
     Examples
     --------
@@ -197,7 +250,13 @@ class MiniBatchSCNN(BaseSCNN):
         tol: float = 2e-3,
         max_no_improvement: int | None = 3,
         encoder_weight: float = 1.0,
+        encoder_ridge: float | str = "auto",
         threshold: float | str = "match",
+        threshold_mode: str = "hard",
+        transform_n_nonzero_coefs: int | None = None,
+        fit_gains: bool = True,
+        fit_decoder: bool = False,
+        refine_max_iter: int = 0,
         transform_algorithm: str = "encoder",
         split_sign: bool = False,
         sparse_output: bool = False,
@@ -217,7 +276,13 @@ class MiniBatchSCNN(BaseSCNN):
         self.tol = tol
         self.max_no_improvement = max_no_improvement
         self.encoder_weight = encoder_weight
+        self.encoder_ridge = encoder_ridge
         self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.transform_n_nonzero_coefs = transform_n_nonzero_coefs
+        self.fit_gains = fit_gains
+        self.fit_decoder = fit_decoder
+        self.refine_max_iter = refine_max_iter
         self.transform_algorithm = transform_algorithm
         self.split_sign = split_sign
         self.sparse_output = sparse_output
@@ -270,7 +335,8 @@ class MiniBatchSCNN(BaseSCNN):
         self.stop_reason_ = MAX_ITER_REASON
         for batch in self._batches(X, rng):
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
-            energy = self._learn_batch(batch, half_life, n_threads)
+            training = self._learn_batch(batch, half_life, n_threads)
+            energy = self.energy_
             if self._on_batch(previous, n_batches, time.perf_counter() - start):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
@@ -279,7 +345,7 @@ class MiniBatchSCNN(BaseSCNN):
             if n_no_improvement >= (self.max_no_improvement or np.inf):
                 self.stop_reason_ = CONVERGED_REASON
                 break
-        self._set_batch_weights(batch)
+        self._set_batch_weights(training)
         return batch
 
     def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
@@ -316,15 +382,16 @@ class MiniBatchSCNN(BaseSCNN):
             start = time.perf_counter()
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                self._learn_batch(X, HALF_LIFE_BATCHES * self.batch_size, n_threads)
-                self._set_batch_weights(X)
+                training = self._learn_batch(X, HALF_LIFE_BATCHES * self.batch_size, n_threads)
+                self._set_batch_weights(training)
             self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
         if first:
             self._warn_about_codes(X)
         return self
 
     def _start_stream(self, X: Rows, rng: np.random.RandomState) -> None:
-        self.__dict__.pop("matching_threshold_", None)  # it belongs to the previous stream
+        for name in ("matching_threshold_", "gains_"):  # they belong to the previous stream
+            self.__dict__.pop(name, None)
         start = self._new_start(lambda indices: X[indices], X.shape, X.dtype, rng)
         self._stream = Stream(D=start.D, C=start.C)
         self.energy_path_ = np.empty(0)
@@ -337,13 +404,14 @@ class MiniBatchSCNN(BaseSCNN):
             for rows in np.array_split(rng.permutation(N), -(-N // self.batch_size)):
                 yield X[np.sort(rows)]
 
-    def _learn_batch(self, X: Rows, half_life: float, n_threads: int) -> float:
-        """Learn one batch and return the smoothed energy."""
+    def _learn_batch(self, X: Rows, half_life: float, n_threads: int) -> SCNNTraining:
+        """Learn one batch, update the smoothed energy and return the training on the batch."""
         if self.half_life is not None:
             half_life = float(self.half_life)
-        self._stream = stream = self._stream.learn(
+        stream, training = self._stream.learn(
             X, self._weights(), half_life=half_life, n_threads=n_threads
         )
+        self._stream = stream
         energy = smoothed = stream.batch_energy
         # The first batch is measured with an untrained network and does not enter the average.
         if stream.n_batches > 2:
@@ -351,7 +419,7 @@ class MiniBatchSCNN(BaseSCNN):
         self.energy_, self.energy_path_ = float(smoothed), np.append(self.energy_path_, energy)
         self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
         self.n_replaced_atoms_ = stream.n_replaced
-        return float(smoothed)
+        return training
 
     def _on_batch(self, previous: float, n_batches: int, seconds: float) -> bool:
         """Report a batch; return whether the callback requests a stop."""
@@ -362,16 +430,16 @@ class MiniBatchSCNN(BaseSCNN):
             print(f"[MiniBatchSCNN] {iteration}  {self.n_samples_seen_} samples", flush=True)
         return self.callback is not None and bool(self.callback(iteration))
 
-    def _set_batch_weights(self, X: Rows) -> None:
-        """Set the fitted attributes after the batch X."""
-        stream = self._stream
-        assert stream.stats is not None
-        before = getattr(self, "matching_threshold_", None) if stream.n_batches > 1 else None
-        sample = X[evenly_spaced(X.shape[0], THRESHOLD_SAMPLES)]
-        self._set_weights(stream.D, stream.C, stream.stats.used / stream.stats.n, sample)
-        if before is not None:  # average over batches
-            weight = X.shape[0] / stream.stats.n
-            self.matching_threshold_ = before + weight * (self.matching_threshold_ - before)
+    def _set_batch_weights(self, training: SCNNTraining) -> None:
+        """Set the fitted attributes after training on a batch."""
+        rows = training.rows
+        sample = evenly_spaced(rows.shape[0], self._n_calibration_samples())
+        # The calibration is averaged over batches.
+        first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
+        past_weight = 0.0 if first else max(1 - rows.shape[0] / training.n, 0.0)
+        self._set_weights(
+            training.result(), rows.take(sample), rows.take_codes(sample), past_weight
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -65,7 +65,7 @@ class BaseGradientNetwork(DictionaryTransformer):
             X, lengths = check_scaled_rows(self, X, reset=True, advice=SCALE_ADVICE)
             if previous:
                 self._check_warm_start_shape(previous["components_"], X)
-            if lengths.rms == 0:
+            if lengths.mean == 0:
                 warnings.warn(
                     f"{type(self).__name__}: all entries of X are zero, so the fitted network is"
                     " meaningless; check how X was loaded and scaled.",

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from lincode.core.init import Start
 from lincode.core.types import Array
-from lincode.estimators.base import DEFAULT_ALPHA, THRESHOLD_SAMPLES, BaseSCNN
+from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN
 from lincode.estimators.validation import (
     check_choice,
     check_flag,
@@ -38,30 +38,39 @@ class SCNN(BaseSCNN):
 
     For samples X of shape (N, p) and m units, SCNN minimises
 
-        E = 1/p ‖X − U D‖² + η/m ‖U − X Cᵀ‖² + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1
+        E = 1/p ‖X − U D‖² + η/m (‖U − X Cᵀ‖² + ρ‖C‖²) + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1
 
-    over the codes U, the dictionary D and the encoder C. The code of a new sample x is then
-    ``soft_threshold(x Cᵀ, threshold)``, which costs one matrix product.
+    over the codes U, the dictionary D and the encoder C. The code of a new sample x is then the
+    thresholded x Cᵀ, which costs one matrix product. After training, the threshold and one gain
+    per unit are calibrated so that these codes reconstruct new samples well.
 
     Parameters
     ----------
     n_components : int, default=None
         The number m of units: atoms of the dictionary and features of the code. None means the
         number of features.
-    alpha : float or str, default="0.2*rms"
+    alpha : float or str, default="mean"
         The weight λ ≥ 0 of the ℓ1 penalty. Larger values give sparser codes. A string is a factor
         times a scale of the training data and is resolved in ``fit``:
 
         - ``"0.05*max"`` is 0.05 times ``alpha_max(X)``, the smallest alpha for which all codes
           are zero;
-        - ``"0.2*rms"`` is 0.2 times m/p times the root-mean-square length of the samples.
+        - ``"0.8*mean"`` is 0.8 times √m/p times the mean length of the samples, and ``"mean"`` is
+          the same with the factor 1. With √m the fraction of non-zeros depends little on the
+          number of units.
 
-        A number has the scale of the data and is proportional to m/p. The value that was used is
-        stored in ``alpha_``.
+        A number has the scale of the data, and its useful range is proportional to m/p. The value
+        that was used is stored in ``alpha_``.
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper has 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
         learning; the encoder is then fitted once, after training.
+    encoder_ridge : float or "auto", default="auto"
+        The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
+        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper has 0. A ridge keeps the encoder from
+        overfitting if there are few samples, and it makes the codes of noisy or new samples
+        more useful. "auto" chooses between 0.01 and 3 by generalised cross-validation before
+        training. The chosen value is stored in ``encoder_ridge_``.
     threshold : {"match", "alpha"} or float, default="match"
         The threshold that ``transform_algorithm="encoder"`` applies.
 
@@ -71,10 +80,36 @@ class SCNN(BaseSCNN):
           The encoder is fitted to codes that are already shrunk by alpha, so these codes are
           much sparser than the trained ones;
         - a number: this threshold.
+    threshold_mode : {"hard", "soft", "top_k"}, default="hard"
+        How the encoder's output z = X Cᵀ is made sparse.
+
+        - "hard": z is kept where |z| exceeds the threshold;
+        - "soft": z is also reduced by the threshold, as in the paper;
+        - "top_k": the largest |z| of each sample are kept, as many as
+          ``transform_n_nonzero_coefs``.
+    transform_n_nonzero_coefs : int, default=None
+        The number of non-zeros per sample for ``threshold_mode="top_k"``. None means the mean
+        number of non-zeros of the trained codes.
+    fit_gains : bool, default=True
+        Whether the encoder's codes are multiplied by one factor per unit, ``gains_``, which is
+        fitted after training so that the codes reconstruct the samples with ``components_``.
+        Without it they are too small, because the trained codes are shrunk by alpha.
+    fit_decoder : bool, default=False
+        Whether to fit a separate dictionary, ``decoder_``, to the encoder's codes by least
+        squares. ``inverse_transform`` and ``reconstruct`` then use it as long as
+        ``transform_algorithm="encoder"``; it must not be used for codes of the other algorithms.
+    refine_max_iter : int, default=0
+        The largest number of rounds in which the encoder is refined after training, so that its
+        own thresholded codes reconstruct the samples. It ends earlier when held-out samples are
+        no longer reconstructed better. 10 to 20 rounds reduce the reconstruction error clearly
+        and cost about as much as the same number of training iterations. The refined encoder and
+        its dictionary are ``refined_encoder_`` and ``decoder_``; ``transform`` and
+        ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. This goes
+        beyond the paper.
     transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
         How ``transform`` computes codes.
 
-        - "encoder": ``soft_threshold(X Cᵀ, threshold)``, which costs one matrix product;
+        - "encoder": the thresholded X Cᵀ times ``gains_``, which costs one matrix product;
         - "exact": the U that minimises E for the learned D and C;
         - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
           the encoder. The paper calls this re-learning.
@@ -127,6 +162,24 @@ class SCNN(BaseSCNN):
         The encoder C, one filter per row.
     alpha_ : float
         The value of alpha that was used.
+    encoder_ridge_ : float
+        The ridge of the encoder that was used, relative to the mean eigenvalue of XᵀX.
+    noise_variance_ : float
+        The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
+    gains_ : array of shape (n_components,)
+        The factors of the encoder's codes, which are used if ``fit_gains=True``.
+    decoder_ : array of shape (n_components, n_features)
+        The dictionary for the encoder's codes, if ``fit_decoder=True`` or ``refine_max_iter > 0``.
+    refined_encoder_ : array of shape (n_components, n_features)
+        The refined encoder, if ``refine_max_iter > 0``.
+    calibrated_mode_ : str
+        The ``threshold_mode`` for which gains and decoder were fitted.
+    n_nonzero_coefs_ : int
+        The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps.
+    encoder_r2_ : float
+        The fraction of the training data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the
+        encoder's codes explains. It is measured on leave-one-out outputs of the encoder, so it
+        holds for new samples.
     threshold_ : float
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
@@ -163,10 +216,14 @@ class SCNN(BaseSCNN):
 
     Notes
     -----
-    The parameters ``threshold``, ``transform_algorithm``, ``transform_tol``, ``split_sign``,
-    ``sparse_output``, ``positive_code`` and ``encoder_weight`` can be changed after ``fit`` and
-    affect later calls of ``transform`` and ``score``. A change of ``alpha`` takes effect in the
-    next ``fit``.
+    The parameters ``threshold``, ``transform_algorithm``, ``transform_n_nonzero_coefs``,
+    ``transform_tol``, ``split_sign``, ``sparse_output``, ``positive_code`` and ``encoder_weight``
+    can be changed after ``fit`` and affect later calls of ``transform`` and ``score``. A change of
+    ``alpha`` takes effect in the next ``fit``. After a change of ``threshold_mode`` or
+    ``fit_decoder``, call ``calibrate``.
+
+    The codes of the paper are those of ``SCNN(threshold="alpha", threshold_mode="soft",
+    fit_gains=False, encoder_ridge=0)``.
 
     References
     ----------
@@ -192,7 +249,13 @@ class SCNN(BaseSCNN):
         alpha: float | str = DEFAULT_ALPHA,
         *,
         encoder_weight: float = 1.0,
+        encoder_ridge: float | str = "auto",
         threshold: float | str = "match",
+        threshold_mode: str = "hard",
+        transform_n_nonzero_coefs: int | None = None,
+        fit_gains: bool = True,
+        fit_decoder: bool = False,
+        refine_max_iter: int = 0,
         transform_algorithm: str = "encoder",
         split_sign: bool = False,
         sparse_output: bool = False,
@@ -211,7 +274,13 @@ class SCNN(BaseSCNN):
         self.n_components = n_components
         self.alpha = alpha
         self.encoder_weight = encoder_weight
+        self.encoder_ridge = encoder_ridge
         self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.transform_n_nonzero_coefs = transform_n_nonzero_coefs
+        self.fit_gains = fit_gains
+        self.fit_decoder = fit_decoder
+        self.refine_max_iter = refine_max_iter
         self.transform_algorithm = transform_algorithm
         self.split_sign = split_sign
         self.sparse_output = sparse_output
@@ -274,7 +343,7 @@ class SCNN(BaseSCNN):
             start = Start(D=D.astype(np.float64), C=self.encoder_.astype(np.float64))
         weights = self._weights()
         if start.U is None:
-            rows.set_codes(start.C, weights.threshold, positive=weights.positive)
+            rows.set_codes(start.C, weights.thresholding)
         else:
             rows.U[...] = np.maximum(start.U, 0) if weights.positive else start.U
         return start
@@ -288,8 +357,8 @@ class SCNN(BaseSCNN):
         max_iter = self.max_iter or (scnn_paper.MAX_ITER if paper else MAX_ITER)
         outcome = train(training, max_iter=max_iter, tol=self.tol, callback=self._on_iteration)
         trained = training.result()
-        sample = rows.take(evenly_spaced(rows.shape[0], THRESHOLD_SAMPLES))
-        self._set_weights(trained.D, trained.C, trained.used / rows.shape[0], sample)
+        sample = evenly_spaced(rows.shape[0], self._n_calibration_samples())
+        self._set_weights(trained, rows.take(sample), rows.take_codes(sample))
         self.energy_ = outcome.energy_path[-1]
         self.energy_path_ = np.array(outcome.energy_path)
         self.n_iter_ = outcome.n_iter

@@ -22,8 +22,8 @@ from lincode.rows.protocol import RowLengths
 
 FLOAT_DTYPES = [np.float64, np.float32]
 """These dtypes are kept; all others are converted to the first."""
-ALPHA_SCALES = ("max", "rms")
-"""What alpha may be relative to: the longest row or the root-mean-square row length."""
+ALPHA_SCALES = ("max", "mean")
+"""What alpha may be relative to: the longest row or the mean row length."""
 RESCALE_ADVICE = (
     "Divide X, and alpha if it is a number, by {0}: the codes are divided by the same number and"
     " nothing else changes."
@@ -161,7 +161,7 @@ def check_scaled_rows(
     """
     X = check_rows(estimator, X, reset=reset, check_finite=False)
     largest, lengths = scan_rows(X)
-    if not math.isfinite(lengths.rms):
+    if not math.isfinite(lengths.mean):
         try:
             assert_all_finite(X, input_name="X")
         except ValueError as error:

@@ -1,12 +1,12 @@
 """SCNN (Section 3 of the paper): a linear network that learns codes, dictionary and encoder.
 
-    E(U, D, C) = 1/p ‖X − U D‖²  +  η/m ‖U − X Cᵀ‖²  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
+    E(U, D, C) = 1/p ‖X − U D‖²  +  η/m (‖U − X Cᵀ‖² + ρ‖C‖²)  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
 Training alternates between three convex steps, as in Algorithm 1 of the paper:
 
     U   accelerated proximal gradient for each row         core/code_step.py
     D   Newton's method on the dual, or sweeps             core/dictionary_step.py
-    C   least squares with a precomputed factorisation     core/encoder_step.py
+    C   ridge regression with a precomputed factorisation  core/encoder_step.py
 
 ``scnn_paper.py`` has the same steps with the plain gradient iterations of the paper.
 """
@@ -20,7 +20,13 @@ import numpy as np
 
 from lincode.core.code_step import CodeProblem
 from lincode.core.dictionary_step import dictionary_residual, dictionary_step
-from lincode.core.encoder_step import encoder_residual, encoder_step
+from lincode.core.encoder_step import (
+    EncoderFactor,
+    Thresholding,
+    choose_ridge,
+    encoder_residual,
+    encoder_step,
+)
 from lincode.core.energy import CodeStats, energy_from_stats, rounding_of_energy
 from lincode.core.prox import project_unit_ball
 from lincode.core.types import Array
@@ -47,6 +53,8 @@ class EnergyWeights:
     lam: float
     eta: float = 1.0
     positive: bool = False
+    ridge: float | None = 0.0
+    """ρ relative to the mean eigenvalue of XᵀX; None means that training chooses it"""
 
     @property
     def threshold(self) -> float:
@@ -55,6 +63,11 @@ class EnergyWeights:
         The minimiser of η‖U − X Cᵀ‖² + 2λ‖U‖₁ is soft_threshold(X Cᵀ, λ/η).
         """
         return self.lam / self.eta if self.eta > 0 else self.lam
+
+    @property
+    def thresholding(self) -> Thresholding:
+        """The soft threshold of the paper."""
+        return Thresholding("soft", self.threshold, positive=self.positive)
 
     def code_problem(self, D: Array, C: Array, dtype: np.dtype[np.floating]) -> CodeProblem:
         """Return the problem of the U step for D and C."""
@@ -68,7 +81,10 @@ class Trained:
     D: Array
     C: Array
     optimality: dict[str, float]
-    used: Array
+    stats: CodeStats
+    factor: EncoderFactor
+    ridge: float
+    """The ridge ρ relative to the mean eigenvalue of XᵀX"""
     n_replaced: int
 
 
@@ -97,7 +113,8 @@ class SCNNTraining:
         precision: np.dtype[np.floating] | None = None,
     ) -> None:
         self.rows, self.weights = rows, weights
-        self.factor = rows.factor()
+        self.ridge = choose_ridge_for(rows, D, weights) if weights.ridge is None else weights.ridge
+        self.factor = rows.factor().with_ridge(self.ridge)
         # An encoder from other data may have components in directions that these data lack.
         self.D, self.C = D, self.factor.project(C)
         self.stats: CodeStats = rows.stats()
@@ -161,11 +178,14 @@ class SCNNTraining:
         """Do the three steps from D and C extrapolated in the direction of their last change.
 
         This is Nesterov's momentum applied to the alternation. It needs about a third of the
-        iterations. If the energy does not decrease, D and C are restored, the momentum is reset,
-        and the codes are computed again until they are as good as before. Returns whether the
+        iterations. If the energy does not decrease, D and C are restored and the momentum is
+        reset. The codes are then computed again until they are as good as before; if η = 0 the
+        problem may be too flat for that, so they are saved and restored. Returns whether the
         energy decreased.
         """
         energy, D, C, momentum = self.energy(), self.D, self.C, self.momentum
+        stats = self.stats
+        saved = self.rows.save_codes() if self.weights.eta == 0 else None
         factor = min(momentum.age / (momentum.age + 3), MAX_MOMENTUM)
         self.D = project_unit_ball(D + factor * (D - momentum.D))
         self.C = C + factor * (C - momentum.C)
@@ -175,6 +195,11 @@ class SCNNTraining:
             self.momentum = Momentum(D, C, momentum.age + 1)
             return True
         self.D, self.C, self.momentum = D, C, Momentum(D, C)
+        if saved is not None:
+            self.rows.restore_codes(saved)
+            self.stats = stats
+            self.step_tol /= 10
+            return False
         while self.energy() > energy and self.step_tol > ROUNDING_TOL:
             self.step_tol /= 10
             self.update_codes(D, C)
@@ -208,13 +233,12 @@ class SCNNTraining:
         self.momentum = Momentum(self.D, self.C)  # the last change is unrelated to the new atoms
 
     def final_steps(self) -> Iterator[str]:
-        """Compute the dictionary to its final tolerance, and the encoder if η = 0."""
+        """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
         tol, max_sweeps = self.final_tol, MAX_FINAL_SWEEPS
         self.D, _ = dictionary_step(self.D, self.stats, tol=tol, max_sweeps=max_sweeps)
         yield "dictionary"
-        if self.weights.eta == 0:
-            self.C = encoder_step(self.stats.UtX, self.factor)
-            yield "encoder"
+        self.C = encoder_step(self.stats.UtX, self.factor)
+        yield "encoder"
 
     def result(self) -> Trained:
         """Return the trained network with the optimality residual of each step.
@@ -234,16 +258,34 @@ class SCNNTraining:
                 "encoder": encoder_residual(self.C, stats.UtU, stats.UtX, self.factor),
                 "joint": self.rows.code_residual(problem),
             },
-            used=stats.used,
+            stats=stats,
+            factor=self.factor,
+            ridge=self.ridge,
             n_replaced=self.n_replaced,
         )
 
 
-def fix_signs(D: Array, C: Array) -> tuple[Array, Array]:
-    """Flip the signs of atoms and filters so that the largest entry of each atom is positive.
+def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float:
+    """Choose ρ before training, for the lasso codes of the initial dictionary.
 
-    (u, d, c) and (−u, −d, −c) have the same energy. The first of equally large entries counts.
+    Afterwards the codes of the rows are what they were. ρ is relative to the mean eigenvalue
+    of XᵀX. It does not change during training, so that the energy has the same meaning in every
+    iteration.
+    """
+    lasso = CodeProblem.of(
+        D, np.zeros_like(D), weights.lam, 0.0, positive=weights.positive, dtype=rows.dtype
+    )
+    saved = rows.save_codes()
+    stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
+    rows.restore_codes(saved)
+    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor())
+
+
+def atom_signs(D: Array) -> Array:
+    """Return the sign of the largest entry of each atom, shape (m, 1).
+
+    (u, d, c) and (−u, −d, −c) have the same energy, so atoms and filters are multiplied by this
+    sign. The first of equally large entries counts.
     """
     largest = np.take_along_axis(D, np.abs(D).argmax(axis=1)[:, None], axis=1)
-    sign = np.where(largest < 0, -1.0, 1.0)
-    return D * sign, C * sign
+    return np.where(largest < 0, -1.0, 1.0)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lincode.core.encoder_step import matching_threshold
+from lincode.core.calibration import matching_threshold
+from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats, energy
 from lincode.core.types import Array, Rows
 from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining
@@ -52,19 +53,25 @@ class Stream:
     n_replaced: int = 0
     batch_energy: float = np.nan
     """The energy per row of the last batch before it was learned"""
+    ridge: float | None = None
+    """The ridge ρ relative to the mean eigenvalue of XᵀX; chosen by the first batch"""
 
-    def learn(self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int) -> Stream:
-        """Return the state after one more batch.
+    def learn(
+        self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int
+    ) -> tuple[Stream, SCNNTraining]:
+        """Return the state after one more batch, and the training on this batch.
 
         The weight of a row is halved after ``half_life`` further rows.
         """
+        if weights.ridge is None:
+            weights = replace(weights, ridge=self.ridge)
         n = X.shape[0]
         decay = 0.5 ** (n / half_life)
         precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
         past = None if self.stats is None else self.stats.weighted(decay)
         if past is not None:
-            # Atoms with a total weight below one row count as unused, so that they are replaced.
-            past = past.without(np.flatnonzero(past.used < 1))
+            # Atoms with a total weight below half a row count as unused, so that they are replaced.
+            past = past.without(np.flatnonzero(past.used < 0.5))
         XtX = gram(X) + (0.0 if self.XtX is None else decay * self.XtX)
         rows = BatchRows(X, len(self.D), past, XtX, precision=precision, n_threads=n_threads)
         self._set_initial_codes(rows, weights)
@@ -78,8 +85,10 @@ class Stream:
             energy(dense(X[block]), rows.U[block], training.D, training.C, lam, eta)
             for block in dense_blocks(X)
         )
+        per_row = training.factor.ridge / training.n * float(np.sum(training.C**2))
+        batch_energy += n * eta / len(self.D) * per_row
         train(training, max_iter=MAX_BATCH_ITERATIONS, tol=tol)
-        return replace(
+        stream = replace(
             self,
             D=training.D,
             C=training.C,
@@ -91,7 +100,9 @@ class Stream:
             n_seen=self.n_seen + n,
             n_replaced=self.n_replaced + training.n_replaced,
             batch_energy=float(batch_energy) / n,
+            ridge=training.ridge,
         )
+        return stream, training
 
     def _set_initial_codes(self, rows: BatchRows, weights: EnergyWeights) -> None:
         """Set the codes to those of the encoder, with the density of the codes seen so far."""
@@ -99,6 +110,6 @@ class Stream:
             return  # they are zero
         density = float(self.stats.used.mean()) / self.stats.n
         sample = rows.take(evenly_spaced(rows.shape[0], THRESHOLD_SAMPLES))
-        C = self.C.astype(rows.dtype)
-        threshold = matching_threshold(sample, C, density, positive=weights.positive)
-        rows.set_codes(self.C, threshold, positive=weights.positive)
+        Z = np.asarray(sample @ self.C.astype(rows.dtype).T)
+        threshold = matching_threshold(Z, density, positive=weights.positive)
+        rows.set_codes(self.C, Thresholding("soft", threshold, positive=weights.positive))

@@ -82,11 +82,11 @@ class PaperTraining(SCNNTraining):
 
     def projection_weight_update(self) -> None:
         """Do step (c), the T-SCNN weight update (equations 8 and 10)."""
-        V, s2, UtX = self.factor.V, self.factor.s2, self.stats.UtX
+        V, s2, UtX = self.factor.V, self.factor.s2 + self.factor.ridge, self.stats.UtX
         m = len(self.C)
         if not s2.size:
             return
-        eta_C = m / (2 * s2.max())  # s2.max() = ‖XᵀX‖
+        eta_C = m / (2 * s2.max())  # s2.max() = ‖XᵀX + ρ I‖
 
         def update(C: Array) -> Array:
             CXtX = (C @ V * s2) @ V.T

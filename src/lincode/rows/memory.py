@@ -11,7 +11,13 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem, code_step
-from lincode.core.encoder_step import EncoderFactor, encode, factor_gram, factor_transposed
+from lincode.core.encoder_step import (
+    EncoderFactor,
+    Thresholding,
+    encode,
+    factor_gram,
+    factor_transposed,
+)
 from lincode.core.energy import CodeStats
 from lincode.core.types import Array, Rows
 from lincode.rows.protocol import RowLengths
@@ -70,7 +76,7 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
     The values are not finite if X is not, or if the squares of its entries overflow.
     """
     N, p = X.shape
-    largest, longest, squares = 0.0, 0.0, 0.0
+    largest, longest, total = 0.0, 0.0, 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in blocks(N, max(1, SCAN_ENTRIES // p)):
             block = X[rows]
@@ -79,12 +85,12 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
                 continue
             # The maximum of Python ignores NaN, so the order of the arguments matters.
             largest = max(float(np.maximum(values.max(), -values.min())), largest)
-            lengths = _row_squares(block)
+            lengths = np.sqrt(_row_squares(block))
             longest = max(float(lengths.max()), longest)
-            squares += float(lengths.sum())
-    if not np.isfinite(squares):
-        longest = squares
-    return largest, RowLengths(longest**0.5, (squares / N) ** 0.5)
+            total += float(lengths.sum())
+    if not np.isfinite(total):
+        longest = total
+    return largest, RowLengths(longest, total / N)
 
 
 def _row_squares(X: Rows) -> Array:
@@ -151,7 +157,7 @@ class MemoryRows:
         return dtype
 
     def row_lengths(self) -> RowLengths:
-        """Return the lengths of the longest and of the root-mean-square row."""
+        """Return the length of the longest row and the mean length."""
         if self._lengths is None:
             _, self._lengths = scan_rows(self.X)
         return self._lengths
@@ -169,14 +175,26 @@ class MemoryRows:
         """Return the rows with the given indices, in that order."""
         return self.X[indices]
 
-    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
-        """Set the codes to soft_threshold(X Cᵀ, threshold)."""
+    def take_codes(self, indices: NDArray[np.intp]) -> Array:
+        """Return the present codes of the rows with the given indices."""
+        return self.U[indices]
+
+    def set_codes(self, C: Array, thresholding: Thresholding) -> None:
+        """Set the codes to those of the encoder C."""
         if not C.any():
             self.U[...] = 0
             return
         C = C.astype(self.dtype)
         for rows in chunks(*self.U.shape):
-            encode(self.X[rows], C, threshold, positive=positive, out=self.U[rows])
+            encode(self.X[rows], C, thresholding, out=self.U[rows])
+
+    def save_codes(self) -> Array:
+        """Return a copy of the present codes for ``restore_codes``."""
+        return self.U.copy()
+
+    def restore_codes(self, saved: object) -> None:
+        """Set the codes to those that ``save_codes`` returned."""
+        self.U[...] = saved
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem
-from lincode.core.encoder_step import EncoderFactor
+from lincode.core.encoder_step import EncoderFactor, Thresholding
 from lincode.core.energy import CodeStats
 from lincode.core.types import Array, Rows
 
@@ -25,8 +25,8 @@ class RowLengths:
 
     longest: float
     """max ‖X[n]‖"""
-    rms: float
-    """The root of the mean of ‖X[n]‖²"""
+    mean: float
+    """The mean of ‖X[n]‖"""
 
 
 class RowSource(Protocol):
@@ -41,7 +41,7 @@ class RowSource(Protocol):
         """The dtype of X, which is also that of the codes: float32 or float64."""
 
     def row_lengths(self) -> RowLengths:
-        """Return the lengths of the longest and of the root-mean-square row."""
+        """Return the length of the longest row and the mean length."""
 
     def factor(self) -> EncoderFactor:
         """Return the factorisation of XᵀX."""
@@ -49,8 +49,17 @@ class RowSource(Protocol):
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order, as an array or CSR matrix."""
 
-    def set_codes(self, C: Array, threshold: float, *, positive: bool) -> None:
-        """Set the codes to soft_threshold(X Cᵀ, threshold)."""
+    def take_codes(self, indices: NDArray[np.intp]) -> Array:
+        """Return the present codes of the rows with the given indices."""
+
+    def set_codes(self, C: Array, thresholding: Thresholding) -> None:
+        """Set the codes to those of the encoder C."""
+
+    def save_codes(self) -> object:
+        """Return a copy of the present codes for ``restore_codes``."""
+
+    def restore_codes(self, saved: object) -> None:
+        """Set the codes to those that ``save_codes`` returned."""
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""

@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MIN_PARALLEL_SIZE = 512
+MIN_PARALLEL_SIZE = 2048
 """Matrices whose larger dimension is below this are factored on one thread."""
 
 

@@ -1,0 +1,92 @@
+"""Features of digits, with or without a threshold, and the errors of the SVM on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, diags_array, issparse
+
+from lincode import soft_threshold
+from lincode.metrics import error_rate
+from paper import svm
+from paper.experiments.samples import Split
+
+KINDS = ("plain", "split")
+"""plain: soft-thresholded codes as in the paper. split: their positive and negative parts."""
+QUANTILE_ROWS = 5000
+"""Number of training digits from which thresholds are computed."""
+
+
+def classify(
+    Z: Sequence[Any], data: Split, kind: str, zeros: Sequence[float], Cs: Sequence[float]
+) -> Mapping[str, Any]:
+    """Return the errors of the SVM on thresholded codes.
+
+    ``Z`` are the outputs of the encoder for training, validation and test digits. A threshold is
+    given as the fraction of training outputs that it sets to zero, so that the same values can be
+    used for every λ. The threshold and C are chosen on the validation digits.
+    """
+    found = []
+    for fraction in zeros:
+        threshold = float(np.quantile(np.abs(Z[0][:QUANTILE_ROWS]), fraction))
+        train, val = (coded(z, threshold, kind) for z in Z[:2])
+        scale = scales(train)
+        errors = svm.validation_errors(
+            scaled(train, scale), data.y_train, scaled(val, scale), data.y_val, Cs=Cs
+        )
+        found.append({"zeros": fraction, "threshold": threshold} | summary(errors, Cs))
+    best = min(found, key=lambda entry: entry["val_error"])
+    train, test = (coded(z, best["threshold"], kind) for z in (Z[0], Z[2]))
+    best["test_error"] = error_on_test(train, test, data, best["C"])
+    return best | {"val_errors": [entry["val_errors"] for entry in found]}
+
+
+def svm_errors(sets: Iterable[Any], data: Split, Cs: Sequence[float]) -> Mapping[str, Any]:
+    """Return the errors of the SVM on features of training, validation and test digits."""
+    train, val, test = sets
+    scale = scales(train)
+    errors = svm.validation_errors(
+        scaled(train, scale), data.y_train, scaled(val, scale), data.y_val, Cs=Cs
+    )
+    found = summary(errors, Cs)
+    return found | {"test_error": error_on_test(train, test, data, found["C"])}
+
+
+def summary(errors: Mapping[float, float], Cs: Sequence[float]) -> dict[str, Any]:
+    """Return the chosen C, of equal errors the smallest, and the validation errors."""
+    C = min(errors, key=errors.__getitem__)
+    return {"C": C, "val_error": errors[C], "val_errors": [errors[C] for C in Cs]}
+
+
+def error_on_test(train: Any, test: Any, data: Split, C: float) -> float:
+    """Return the error on test digits of the SVM fitted with C on scaled training features."""
+    scale = scales(train)
+    machine = svm.fit(scaled(train, scale), data.y_train, C)
+    return error_rate(data.y_test, machine.predict(scaled(test, scale)))
+
+
+def coded(Z: Any, threshold: float, kind: str) -> Any:
+    """Return the thresholded codes as a CSR matrix."""
+    if kind == "plain":
+        return csr_matrix(soft_threshold(Z, threshold))
+    return csr_matrix(np.hstack([np.maximum(Z - threshold, 0), np.maximum(-Z - threshold, 0)]))
+
+
+def scales(A: Any) -> Any:
+    """Return one factor per feature that makes the root mean square of all features equal.
+
+    The mean squared length of the rows becomes 1. Without scaling, units that are rarely used have
+    small codes, and the penalty of the SVM keeps it from using them. On 10,000 validation digits,
+    scaling reduces the error by a tenth to a sixth.
+    """
+    n, m = A.shape
+    squares = A.multiply(A).sum(axis=0) if issparse(A) else np.square(A).sum(axis=0)
+    size = np.sqrt(m / n * np.asarray(squares, dtype=np.float64).ravel())
+    return np.divide(1, size, out=np.zeros(m), where=size > 0).astype(A.dtype)
+
+
+def scaled(A: Any, scale: Any) -> Any:
+    """Multiply each feature by its factor."""
+    return (A @ diags_array(scale)).tocsr() if issparse(A) else A * scale

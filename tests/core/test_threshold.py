@@ -1,0 +1,188 @@
+"""The thresholds of the encoder against their definitions, entry by entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from lincode.core.encoder_step import Thresholding, encode
+from lincode.core.threshold import apply_hard, apply_soft, apply_top_k
+
+MODES = ("soft", "hard", "top_k")
+DTYPES = (np.float32, np.float64)
+
+
+def outputs(rng: np.random.Generator, dtype: Any, shape: tuple[int, int] = (40, 9)) -> Any:
+    """Random outputs of an encoder, with zeros, equal magnitudes and a row of zeros."""
+    Z = rng.standard_normal(shape)
+    Z[rng.random(shape) < 0.2] = 0
+    Z[3] = 0
+    Z[5] = np.sign(Z[5])
+    return Z.astype(dtype)
+
+
+def soft(z: float, t: float, positive: bool) -> float:
+    """The minimiser of ½ (u − z)² + t |u|, over u ≥ 0 if positive."""
+    if z > t:
+        return z - t
+    return z + t if z < -t and not positive else 0.0
+
+
+def hard(z: float, t: float, positive: bool) -> float:
+    """The value z if its magnitude (its value, if positive) exceeds t."""
+    return z if (z if positive else abs(z)) > t else 0.0
+
+
+def top_k(row: Any, k: int, positive: bool) -> Any:
+    """The k largest magnitudes of a row by a stable sort; ties keep the first ones."""
+    magnitude = row if positive else np.abs(row)
+    kept = np.argsort(-magnitude, kind="stable")[:k]
+    codes = np.zeros_like(row)
+    codes[kept] = np.where(magnitude[kept] > 0, row[kept], 0)
+    return codes
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("threshold", [0.0, 0.4, 1.0, 1e30])
+@pytest.mark.parametrize("with_gains", [False, True])
+def test_soft_and_hard_are_their_definitions(
+    rng: np.random.Generator, dtype: Any, positive: bool, threshold: float, with_gains: bool
+) -> None:
+    Z = outputs(rng, dtype)
+    gains = rng.uniform(0, 3, Z.shape[1]) if with_gains else None
+    factors = np.ones(Z.shape[1], dtype) if gains is None else gains.astype(dtype)
+    t = float(dtype(threshold))
+    for function, definition in ((apply_soft, soft), (apply_hard, hard)):
+        expected = np.array([[definition(float(z), t, positive) for z in row] for row in Z])
+        codes = function(Z.copy(), threshold, gains, positive=positive)
+        assert codes.dtype == dtype
+        assert_allclose(codes, factors * expected, rtol=4 * np.finfo(dtype).eps)
+        assert_array_equal(codes == 0, factors * expected == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 5, 8, 9, 10, 1000])
+def test_top_k_keeps_the_largest_entries(
+    rng: np.random.Generator, dtype: Any, positive: bool, k: int
+) -> None:
+    Z = outputs(rng, dtype)
+    gains = rng.uniform(0.5, 3, Z.shape[1])
+    expected = np.array([top_k(row, k, positive) for row in Z])
+    assert_array_equal(apply_top_k(Z.copy(), k, None, positive=positive), expected)
+    codes = apply_top_k(Z.copy(), k, gains, positive=positive)
+    assert_array_equal(codes, gains.astype(dtype) * expected)
+    assert codes.dtype == dtype
+
+
+@given(
+    row=st.lists(st.integers(-3, 3), min_size=1, max_size=12),
+    k=st.integers(1, 14),
+    positive=st.booleans(),
+)
+def test_top_k_with_many_equal_entries(row: list[int], k: int, positive: bool) -> None:
+    Z = np.array([row, row[::-1], [0] * len(row)], dtype=float)
+    expected = np.array([top_k(z, k, positive) for z in Z])
+    codes = apply_top_k(Z.copy(), k, None, positive=positive)
+    assert_array_equal(codes, expected)
+    useful = (Z > 0) if positive else (Z != 0)
+    assert_array_equal(
+        np.count_nonzero(codes, axis=1), np.minimum(k, np.count_nonzero(useful, axis=1))
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 64, 257])
+def test_top_k_on_sorted_rows(n: int) -> None:
+    """Sorted, reversed and constant rows are the usual failures of a selection algorithm."""
+    Z = np.array([np.arange(1.0, n + 1), np.arange(n, 0.0, -1), np.ones(n)])
+    for k in {1, (n + 1) // 2, n}:
+        expected = np.array([top_k(z, k, False) for z in Z])
+        assert_array_equal(apply_top_k(Z.copy(), k, None, positive=False), expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_encode_accepts_every_layout(rng: np.random.Generator, mode: str, dtype: Any) -> None:
+    X = rng.standard_normal((30, 8)).astype(dtype)
+    X[rng.random(X.shape) < 0.6] = 0
+    X[4] = 0  # a sample without any feature
+    C = rng.standard_normal((6, 8)).astype(dtype)
+    thresholding = Thresholding(mode, 0.5, k=2, gains=rng.uniform(1, 2, 6))
+    expected = thresholding.apply(np.ascontiguousarray(X @ C.T))
+    wide = np.zeros((30, 16), dtype)
+    wide[:, ::2] = X
+    atol = 1e-5 if dtype == np.float32 else 1e-13
+    layouts = {
+        "Fortran": np.asfortranarray(X),
+        "strided": wide[:, ::2],
+        "reversed": X[::-1][::-1],
+        "read-only": np.frombuffer(X.tobytes(), dtype).reshape(X.shape),
+        "CSR matrix": scipy.sparse.csr_matrix(X),
+        "CSR array": scipy.sparse.csr_array(X),
+    }
+    for name, rows in layouts.items():
+        out = np.full((30, 6), np.nan, dtype)
+        assert encode(rows, C, thresholding, out=out) is out
+        for codes in (out, encode(rows, C, thresholding)):
+            assert codes.dtype == dtype, name
+            assert_allclose(codes, expected, atol=atol, err_msg=name)
+            assert not codes[4].any()
+    # The encoder may be a view, too.
+    codes = encode(X, np.asfortranarray(C), thresholding)
+    assert_allclose(codes, expected, atol=atol)
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("threshold", [np.inf, 1e308])
+def test_huge_thresholds_give_zero_codes(
+    rng: np.random.Generator, mode: str, dtype: Any, threshold: float
+) -> None:
+    """A threshold that float32 cannot represent must not overflow to NaN."""
+    Z = (1e30 * rng.standard_normal((10, 4))).astype(dtype)
+    codes = Thresholding(mode, threshold).apply(Z)
+    assert_array_equal(codes, np.zeros((10, 4)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_rows(mode: str) -> None:
+    assert Thresholding(mode, 0.1, k=2).apply(np.empty((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_zero_threshold_changes_nothing(rng: np.random.Generator, positive: bool) -> None:
+    Z = outputs(rng, np.float64)
+    expected = np.maximum(Z, 0) if positive else Z
+    for mode in ("soft", "hard"):
+        codes = Thresholding(mode, 0.0, positive=positive).apply(Z.copy())
+        assert_array_equal(codes, expected)
+    codes = Thresholding("top_k", k=Z.shape[1], positive=positive).apply(Z.copy())
+    assert_array_equal(codes, expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_codes_are_computed_in_place(rng: np.random.Generator, mode: str) -> None:
+    Z = outputs(rng, np.float64)
+    assert Thresholding(mode, 0.3, k=2).apply(Z) is Z
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("positive", [False, True])
+def test_odd_symmetry(rng: np.random.Generator, mode: str, positive: bool) -> None:
+    """The sign of an output is the sign of its code; only ``positive`` breaks the symmetry."""
+    Z = rng.standard_normal((20, 7))
+    thresholding = Thresholding(mode, 0.5, k=3, positive=positive)
+    plus, minus = thresholding.apply(Z.copy()), thresholding.apply(-Z)
+    if positive:
+        assert (plus >= 0).all()
+        assert (minus >= 0).all()
+        assert not (plus * minus).any()
+    else:
+        assert_array_equal(plus, -minus)

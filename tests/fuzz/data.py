@@ -1,0 +1,182 @@
+"""Small matrices of many kinds, in every container the estimators accept.
+
+A matrix is described by ``Rows``, a small frozen record from which it is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import scipy.sparse
+
+
+def _gaussian(rng: np.random.Generator, n: int, p: int) -> Any:
+    return rng.standard_normal((n, p))
+
+
+def _one_hot(rng: np.random.Generator, n: int, p: int) -> Any:
+    return np.eye(p)[rng.integers(0, p, n)]
+
+
+def _low_rank(rng: np.random.Generator, n: int, p: int) -> Any:
+    rank = max(1, min(n, p) // 2)
+    return rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
+
+
+def _duplicated_rows(rng: np.random.Generator, n: int, p: int) -> Any:
+    return rng.standard_normal((n, p))[rng.integers(0, max(1, n // 3), n)]
+
+
+def _row_scales(rng: np.random.Generator, n: int, p: int) -> Any:
+    return rng.standard_normal((n, p)) * 10.0 ** rng.integers(-6, 7, (n, 1))
+
+
+def _column_scales(rng: np.random.Generator, n: int, p: int) -> Any:
+    return rng.standard_normal((n, p)) * 10.0 ** rng.integers(-6, 7, (1, p))
+
+
+def _outlier_row(rng: np.random.Generator, n: int, p: int) -> Any:
+    X = rng.standard_normal((n, p))
+    X[-1] *= 10.0 ** rng.integers(4, 7)
+    return X
+
+
+def _unit_rows(rng: np.random.Generator, n: int, p: int) -> Any:
+    X = rng.standard_normal((n, p))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def _zero_rows_and_columns(rng: np.random.Generator, n: int, p: int) -> Any:
+    return rng.standard_normal((n, p)) * (rng.random((n, 1)) < 0.6) * (rng.random((1, p)) < 0.6)
+
+
+KINDS: dict[str, Callable[[np.random.Generator, int, int], Any]] = {
+    "gaussian": _gaussian,
+    "one_hot": _one_hot,
+    "rank_one": lambda rng, n, p: np.outer(rng.standard_normal(n), rng.standard_normal(p)),
+    "low_rank": _low_rank,
+    "constant_rows": lambda rng, n, p: np.repeat(rng.standard_normal((n, 1)), p, axis=1),
+    "duplicated_rows": _duplicated_rows,
+    "row_scales": _row_scales,
+    "column_scales": _column_scales,
+    "outlier_row": _outlier_row,
+    "zeros": lambda rng, n, p: np.zeros((n, p)),
+    "zero_rows_and_columns": _zero_rows_and_columns,
+    "sparse_counts": lambda rng, n, p: rng.poisson(0.15, (n, p)).astype(np.float64),
+    "integers": lambda rng, n, p: rng.integers(-5, 6, (n, p)).astype(np.float64),
+    "booleans": lambda rng, n, p: (rng.random((n, p)) < 0.4).astype(np.float64),
+    "positive": lambda rng, n, p: rng.random((n, p)),
+    "uncentred": lambda rng, n, p: 1 + 1e-4 * rng.standard_normal((n, p)),
+    "unit_rows": _unit_rows,
+}
+INTEGER_KINDS = ("one_hot", "sparse_counts", "integers", "booleans", "zeros")
+DTYPES = ("float64", "float32", "float16", "int8", "int64", "uint8", "bool")
+
+
+def _strided(X: Any) -> Any:
+    return np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3]
+
+
+def _read_only(X: Any) -> Any:
+    X = X.copy()
+    X.flags.writeable = False
+    return X
+
+
+def _sparse_input(X: Any) -> Any:
+    """SciPy has no sparse arrays of float16."""
+    return X.astype(np.float32) if X.dtype == np.float16 else X
+
+
+def _unsorted_csr(X: Any) -> Any:
+    """CSR with descending column indices and with zeros stored explicitly."""
+    X = _sparse_input(X)
+    n, p = X.shape
+    columns = np.tile(np.arange(p)[::-1], n)
+    return scipy.sparse.csr_matrix((X[:, ::-1].ravel(), columns, np.arange(n + 1) * p), (n, p))
+
+
+def _duplicated_csr(X: Any) -> Any:
+    """CSR that stores every entry as the sum of two parts, which SciPy allows."""
+    X = _sparse_input(X)
+    if X.dtype.kind != "f":
+        X = X.astype(np.float64)
+    n, p = X.shape
+    parts = np.stack([0.25 * X, 0.75 * X], axis=2).ravel()
+    columns = np.tile(np.repeat(np.arange(p), 2), n)
+    return scipy.sparse.csr_array((parts, columns, np.arange(n + 1) * 2 * p), (n, p))
+
+
+CONTAINERS: dict[str, Callable[[Any], Any]] = {
+    "array": lambda X: X,
+    "fortran": np.asfortranarray,
+    "strided": _strided,
+    "reversed": lambda X: np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1],
+    "read_only": _read_only,
+    "csr_matrix": lambda X: scipy.sparse.csr_matrix(_sparse_input(X)),
+    "csr_array": lambda X: scipy.sparse.csr_array(_sparse_input(X)),
+    "csc_matrix": lambda X: scipy.sparse.csc_matrix(_sparse_input(X)),
+    "unsorted_csr": _unsorted_csr,
+    "duplicated_csr": _duplicated_csr,
+    "list": lambda X: X.tolist(),
+    "pandas": lambda X: pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]),
+    "polars": lambda X: pl.DataFrame(X, schema=[f"x{i}" for i in range(X.shape[1])]),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The recipe of one matrix X."""
+
+    kind: str = "gaussian"
+    n: int = 5
+    p: int = 3
+    seed: int = 0
+    exponent: int = 0
+    """X is multiplied by 10 to this power."""
+    dtype: str = "float64"
+    container: str = "array"
+
+    def array(self) -> Any:
+        """X as a dense array of ``dtype``."""
+        X = KINDS[self.kind](np.random.default_rng(self.seed), self.n, self.p)
+        if self.dtype == "bool":
+            return X > 0
+        if self.dtype.startswith(("int", "uint")):
+            limits = np.iinfo(self.dtype)
+            return np.rint(np.clip(X, max(limits.min, -1e9), min(limits.max, 1e9))).astype(
+                self.dtype
+            )
+        if self.dtype == "float16":
+            return np.clip(X, -6e4, 6e4).astype(np.float16)
+        return (X * 10.0**self.exponent).astype(self.dtype)
+
+    def with_seed(self, further: int) -> Rows:
+        """Other data of the same kind."""
+        return replace(self, seed=self.seed + further)
+
+    def build(self) -> Any:
+        """X in its container."""
+        return CONTAINERS[self.container](self.array())
+
+    def reference(self) -> Any:
+        """X as the float64 array that an estimator must see."""
+        X = self.build()
+        dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+        return dense.astype(np.float64)
+
+    def precision(self) -> Any:
+        """The dtype of the codes: float32 for float32 input, otherwise float64.
+
+        scikit-learn does not look into the dtypes of polars columns and asks for float64.
+        """
+        X = self.build()
+        if isinstance(X, pl.DataFrame):
+            return np.dtype(np.float64)
+        dtype = X.dtype if hasattr(X, "dtype") else np.asarray(X).dtype
+        return np.dtype(np.float32 if dtype == np.float32 else np.float64)

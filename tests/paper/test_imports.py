@@ -1,0 +1,37 @@
+"""The reproduction uses the public API of lincode only, and the data sets use nothing of it."""
+
+import ast
+from pathlib import Path
+
+import paper
+import pytest
+
+import lincode
+
+FILES = sorted(Path(paper.__file__).parent.rglob("*.py"))
+PUBLIC = {"lincode", "lincode.metrics", "lincode.plotting", "lincode.exceptions"}
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the modules that a file imports, and for ``from lincode import name`` the name."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            found.add(node.module or "")
+            if node.module == "lincode":
+                assert {alias.name for alias in node.names} <= {*lincode.__all__}, path
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_only_the_public_api_of_lincode_is_used(path: Path) -> None:
+    assert {name for name in imports_of(path) if name.startswith("lincode")} <= PUBLIC
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent.name == "datasets"])
+def test_datasets_use_only_themselves_and_the_errors(path: Path) -> None:
+    own = {name for name in imports_of(path) if name.split(".")[0] in ("lincode", "paper")}
+    assert all(name.startswith(("paper.datasets", "paper.errors")) for name in own)
