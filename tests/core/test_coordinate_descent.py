@@ -54,6 +54,20 @@ def test_every_row_reaches_its_tolerance(positive: bool, dtype: Any) -> None:
     assert not positive or (U >= 0).all()
 
 
+def test_positive_codes_stay_positive_from_any_start() -> None:
+    """The minimiser over all codes would be negative for the units that the start uses."""
+    X, problem = sparse_problem(0.0, positive=True)
+    b = X @ problem.W.T
+    start = np.zeros_like(b)
+    lowest = np.argsort(b, axis=1)[:, :3]
+    np.put_along_axis(start, lowest, 1.0, axis=1)
+    assert (np.take_along_axis(b, lowest, axis=1)[:, 0] < -problem.tau).any()
+    tolerance = 1e-6 * np.abs(b).max(axis=1)
+    U = solve_rows(start, b, problem, tolerance)
+    assert (U >= 0).all()
+    assert (worst_violation(U, b, problem) <= 1.1 * tolerance).all()
+
+
 @pytest.mark.parametrize("eta", [0.0, 1.0])
 @pytest.mark.parametrize("positive", [False, True])
 def test_codes_equal_those_of_accelerated_steps(
