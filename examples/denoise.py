@@ -105,7 +105,8 @@ def match_noise(scnn: SCNN, X: Floats) -> SCNN:
         density = float(np.sqrt(low * high))
         residual = rms_error(sample, scnn.calibrate(sample, density=density).reconstruct(sample))
         low, high = (density, high) if residual > NOISE else (low, density)
-    return scnn.calibrate(X, density=density)
+    scnn.calibrate(X, density=density)
+    return scnn
 
 
 def timed(patches: Patches, fit: Callable[[], Callable[[Floats], Floats]]) -> Result:
@@ -123,15 +124,16 @@ def denoise_by_encoder(patches: Patches, scnn: SCNN | None = None) -> Result:
     def fit() -> Callable[[Floats], Floats]:
         network = fit_network(patches) if scnn is None else scnn
         network.set_params(transform_algorithm="encoder")
-        return match_noise(network, patches.X).reconstruct  # type: ignore[no-any-return]
+        return match_noise(network, patches.X).reconstruct
 
     return timed(patches, fit)
 
 
 def denoise_by_lasso(patches: Patches) -> Result:
     def fit() -> Callable[[Floats], Floats]:
-        network = fit_network(patches).set_params(transform_algorithm="lasso")
-        return network.reconstruct  # type: ignore[no-any-return]
+        network = fit_network(patches)
+        network.set_params(transform_algorithm="lasso")
+        return network.reconstruct
 
     return timed(patches, fit)
 
