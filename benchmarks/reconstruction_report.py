@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 GRID = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
 LOW, HIGH = (0.03, 0.05, 0.07, 0.1), (0.1, 0.15, 0.2, 0.3)
 EXACT_RATIO = 0.95
+TICKS, MIN_PLOTTED_RMS = (0.02, 0.05, 0.1, 0.2, 0.4), 0.02
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "reconstruction.png"
 COLOURS = {
     "encoder, paper": ("tab:blue", ":"),
@@ -76,44 +78,51 @@ def error_table(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def goal_rows(record: dict[str, Any]) -> list[str]:
-    """Return the rows of the table of goals for one kind of data."""
-    rows = []
-    for goal, densities in (("low", LOW), ("high", HIGH)):
-        for d in densities:
-            n = d * record["n_components"]
-            best = best_encoder(record, n)
-            names = ["lasso codes"] if goal == "low" else ["exact codes", "lasso codes, debiased"]
-            limits = {name: rms_at(record["curves"][name], n) for name in names}
-            rows.append(goal_row(record["title"], d, best, limits))
-    return rows
+GOALS = (
+    ("lasso codes", 1.0, LOW),
+    ("exact codes", EXACT_RATIO, HIGH),
+    ("lasso codes, debiased", 1.0, HIGH),
+)
+"""The method to compare with, the largest ratio of the errors, and the densities"""
 
 
-def goal_row(
-    title: str, density: float, best: tuple[str, float] | None, limits: dict[str, float | None]
-) -> str:
-    """Return one row: the best encoder's error, those it is compared with, and the result."""
-    cells = [title, f"{density:.0%}", f"{best[1]:.3f} ({best[0]})" if best else "–"]
-    results = []
-    for name in ("lasso codes", "exact codes", "lasso codes, debiased"):
-        limit = limits.get(name)
-        cells.append(number(limit) if name in limits else "")
-        if name in limits and limit is not None and best:
-            factor = EXACT_RATIO if name == "exact codes" else 1.0
-            ratio = best[1] / limit
-            results.append(f"{'yes' if ratio <= factor else '**no**'} ({ratio:.2f})")
-        elif name in limits:
-            results.append("not measured")
-    return row([*cells, ", ".join(results)])
+def ratio_to(record: dict[str, Any], name: str, density: float) -> float | None:
+    """Return the error of the best encoder relative to that of another method."""
+    n = density * record["n_components"]
+    best, other = best_encoder(record, n), rms_at(record["curves"][name], n)
+    return None if best is None or other is None else best[1] / other
+
+
+def goal_row(record: dict[str, Any], density: float) -> str:
+    """Return one row: the best encoder's error, and its ratio to each method if it is a goal."""
+    best = best_encoder(record, density * record["n_components"])
+    cells = [record["title"], f"{density:.0%}", best[0] if best else "–"]
+    cells.append(number(best[1] if best else None))
+    for name, limit, densities in GOALS:
+        ratio = ratio_to(record, name, density)
+        if density not in densities or ratio is None:
+            cells.append("")
+        else:
+            cells.append(f"{ratio:.2f}, {'yes' if ratio <= limit else '**no**'}")
+    return row(cells)
 
 
 def print_goals(records: dict[str, Any]) -> None:
     print("\n## Goals\n")
-    header = ["data", "non-zeros", "best encoder", "lasso", "exact", "lasso, debiased", "reached"]
-    print(row(header))
-    print(row(["---", "---:", "---", "---:", "---:", "---:", "---"]))
+    print(row(["data", "non-zeros", "best encoder", "RMS", *(goal[0] for goal in GOALS)]))
+    print(row(["---", "---:", "---", *["---:"] * 4]))
     for record in records.values():
-        print("\n".join(goal_rows(record)))
+        for density in sorted({*LOW, *HIGH}):
+            print(goal_row(record, density))
+    print()
+    for name, limit, densities in GOALS:
+        ratios = [ratio_to(record, name, d) for record in records.values() for d in densities]
+        measured = [ratio for ratio in ratios if ratio is not None]
+        reached = sum(ratio <= limit for ratio in measured)
+        print(
+            f"- At most {limit:g} times the error of {name}: {reached} of {len(measured)} reached;"
+            f" ratios {min(measured):.2f} to {max(measured):.2f}."
+        )
 
 
 def plot(records: dict[str, Any]) -> None:
@@ -123,13 +132,17 @@ def plot(records: dict[str, Any]) -> None:
     for record, ax in zip(records.values(), axes, strict=False):
         m = record["n_components"]
         for name, (colour, style) in COLOURS.items():
-            points = sorted((p["nonzeros"], p["rms"]) for p in record["curves"][name])
-            used = [(x, y) for x, y in points if 0.015 * m <= x <= 0.45 * m]
-            ax.loglog(*zip(*used, strict=True), style, color=colour, label=name, lw=1.4)
+            points = record["curves"][name]
+            curve = sorted((p["nonzeros"] / m, p["rms"]) for p in points if p["nonzeros"] > 0)
+            ax.loglog(*zip(*curve, strict=True), style, color=colour, label=name, lw=1.4)
+        ax.set_xlim(GRID[0], GRID[-1])
+        ax.set_ylim(MIN_PLOTTED_RMS, 1.1)
+        ax.set_xticks(TICKS, [f"{tick:.0%}" for tick in TICKS])
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_title(f"{record['title']}, m = {m}", fontsize=9)
         ax.tick_params(labelsize=7, which="both")
-    for ax in axes[3:5]:
-        ax.set_xlabel("non-zeros per sample", fontsize=8)
+    for ax in axes[2:5]:
+        ax.set_xlabel("non-zeros per sample, relative to m", fontsize=8)
     for ax in axes[::3]:
         ax.set_ylabel("RMS error of test samples", fontsize=8)
     for ax in axes[len(records) :]:
