@@ -142,6 +142,8 @@ def networks(
     parameters = draw(st.fixed_dictionaries({**_common, **more}))
     sign = draw(st.sampled_from(["any", "split", "positive"]))
     parameters.update(split_sign=sign == "split", positive_code=sign == "positive")
+    if parameters.get("refine_max_iter"):  # other thresholds are refused
+        parameters["threshold"] = "match"
     # From 64 units on, codes of sparse rows have a solver of their own.
     m = draw(st.one_of(st.none(), sizes(40), st.integers(64, 80)))
     return Network(

@@ -35,10 +35,13 @@ STEPS_BETWEEN_CHECKS = 5
 """The number of accelerated steps between two checks of optimality."""
 MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
-MAX_EIGENVALUE_RATIO = 1000
-"""The ratio of the two eigenvalues in the metric is limited to this, for the sake of float32."""
+MAX_EIGENVALUE_RATIO = 100
+"""The ratio of the two eigenvalues in the metric is limited to this. With 1000, rounding errors of
+float32 kept codes of nearly parallel atoms from converging."""
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
+ROUNDING_FACTOR = 16
+"""Safety factor of the bound on rounding errors of the optimality conditions."""
 MIN_UNITS_FOR_COORDINATE_DESCENT = 64
 """With fewer units an accelerated step is so cheap that coordinate descent gains nothing."""
 MAX_SPARSE_DENSITY = 1 / 6
@@ -249,7 +252,7 @@ def _tolerance(measures: _Measures, scale: Array, problem: CodeProblem, tol: flo
     """
     eps = float(np.finfo(scale.dtype).eps)
     terms = measures.l1 * float(problem.H.diagonal().max(initial=0)) + scale
-    rounding = 4 * eps * (terms + problem.norm * measures.norm)
+    rounding = ROUNDING_FACTOR * eps * (terms + problem.norm * measures.norm)
     return np.asarray(np.maximum(tol * scale, rounding))
 
 

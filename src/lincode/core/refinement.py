@@ -70,7 +70,10 @@ def refine_encoder(
     held_out[:: min(HELD_OUT_STEP, X.shape[0])] = True
     X_train, X_test = (X[~held_out], X[held_out]) if X.shape[0] > 1 else (X, X)
     rule, positive = replace(thresholding, gains=None), thresholding.positive
-    C, D = C.astype(X.dtype), D.astype(np.float64)
+    # Rows of unit scale, so that no product overflows; the codes do not change.
+    scale = _scale(X)
+    X_train, X_test = X_train / X.dtype.type(scale), X_test / X.dtype.type(scale)
+    C, D = (C * scale).astype(X.dtype), D / scale
     best: Refined | None = None
     train_r2 = -np.inf
     for _ in range(max_iter + 1):
@@ -88,7 +91,7 @@ def refine_encoder(
         C, D, S = _normalised(C, D, S)
         C = C + ENCODER_STEP * _encoder_change(X_train, S, D)
     assert best is not None
-    return best
+    return replace(best, C=best.C / X.dtype.type(scale), D=best.D * scale)
 
 
 def _normalised(C: Array, D: Array, S: Array) -> tuple[Array, Array, Array]:
@@ -123,6 +126,11 @@ def _encoder_change(X: Rows, S: Array, D: Array) -> Array:
         factor = np.divide(norm, previous, out=np.zeros_like(norm), where=previous > 0)
         direction = residual + factor[:, None] * direction
     return change
+
+
+def _scale(X: Rows) -> float:
+    """Return the largest absolute value of X, or 1 if X is zero."""
+    return float(abs(X).max()) or 1.0
 
 
 def _row_squares(X: Rows) -> Array:
