@@ -1,8 +1,8 @@
 """Compare codes that cost one matrix product with solved codes, and denoise a photograph.
 
 The data come with scikit-learn. All codes of the table have about the same number of non-zeros per
-digit. Every value of alpha and the regularisation parameter C of each classifier were chosen on
-validation digits; the table shows test digits.
+digit. The alpha of the encoder and the parameter C of each classifier are chosen on validation
+digits; the other values of alpha give this number of non-zeros. The table shows test digits.
 """
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ def main() -> None:
     X = load_digits().data / 16
     scnn = SCNN(100, random_state=0).fit(X)
     rows = {"digits": X[:N_DIGITS]}
-    for algorithm in ("exact", "encoder"):
+    for algorithm in ("encoder", "exact"):
         scnn.set_params(transform_algorithm=algorithm)
         rows[f'"{algorithm}"'] = scnn.reconstruct(X[:N_DIGITS])
 
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = Figure(figsize=(9, 3.0), layout="constrained")
     panels: Any = figure.subfigures(1, 2, width_ratios=(1, 1.9))
     left, right = panels
     plot_atoms(scnn, ax=left.subplots()).set_title("100 atoms", fontsize=10)
