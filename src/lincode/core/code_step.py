@@ -35,12 +35,12 @@ STEPS_BETWEEN_CHECKS = 5
 """The number of accelerated steps between two checks of optimality."""
 MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
-MAX_EIGENVALUE_RATIO = 100
+MAX_EIGENVALUE_RATIO = {"float64": 1000, "float32": 100}
 """The ratio of the two eigenvalues in the metric is limited to this. With 1000, rounding errors of
 float32 kept codes of nearly parallel atoms from converging."""
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
-ROUNDING_FACTOR = 16
+ROUNDING_FACTOR = 8
 """Safety factor of the bound on rounding errors of the optimality conditions."""
 MIN_UNITS_FOR_COORDINATE_DESCENT = 64
 """With fewer units an accelerated step is so cheap that coordinate descent gains nothing."""
@@ -92,7 +92,7 @@ class CodeProblem:
         """Build the problem for D and C, with matrices of the dtype of the rows."""
         m, p = D.shape
         DDt = D @ D.T
-        first, second, v = _leading_eigenvalues(D, DDt)
+        first, second, v = _leading_eigenvalues(D, DDt, MAX_EIGENVALUE_RATIO[dtype.name])
         H = DDt / p
         H.flat[:: m + 1] += eta / m
         W = D / p + eta / m * C
@@ -114,7 +114,9 @@ class CodeProblem:
         )
 
 
-def _leading_eigenvalues(D: Array, DDt: Array) -> tuple[float, float, Array]:
+def _leading_eigenvalues(
+    D: Array, DDt: Array, max_ratio: float
+) -> tuple[float, float, Array]:
     """Return bounds of the two largest eigenvalues of D Dᵀ and the first eigenvector.
 
     Both bounds are equal, and the vector is zero, if the first eigenvalue does not stand out.
@@ -132,7 +134,7 @@ def _leading_eigenvalues(D: Array, DDt: Array) -> tuple[float, float, Array]:
     second = float(w[0]) if n > 1 else 0.0
     if second < RANK_ONE_RATIO * first:  # plain steps solve a problem of rank one at once
         return first, first, np.zeros(m)
-    second = max(second, first / MAX_EIGENVALUE_RATIO)
+    second = max(second, first / max_ratio)
     v = Q[:, -1] if m <= p else D @ Q[:, -1]
     if not 0 < MIN_EIGENVALUE_RATIO * second < first:
         return first, first, np.zeros(m)
