@@ -139,7 +139,10 @@ def test_atom_of_length_zero_is_never_used() -> None:
     [
         pytest.param("pass", id="import"),
         pytest.param(
-            "lincode.SCNN(5, 0.1, encoder_weight=0, max_iter=2).fit(numpy.eye(9))", id="few units"
+            "from lincode.core.code_step import CodeProblem, code_step; I = numpy.eye(5); "
+            "problem = CodeProblem.of(I, I, 0.1, 0.0, positive=False, dtype=I.dtype); "
+            "assert code_step(0 * I, I, problem, tol=1e-6, max_iter=100).U.any()",
+            id="few units",
         ),
     ],
 )
