@@ -89,9 +89,9 @@ def test_exact_codes_have_the_lowest_energy_of_all_transforms(X: Any, parameters
 
     def value(algorithm: str) -> float:
         U = scnn.set_params(transform_algorithm=algorithm).transform(X)
-        return energy(
-            X, U, scnn.components_, scnn.encoder_, scnn.alpha_, parameters["encoder_weight"]
-        )
+        D, C, eta = scnn.components_, scnn.encoder_, parameters["encoder_weight"]
+        ridge = len(X) * scnn.noise_variance_
+        return energy(X, U, D, C, scnn.alpha_, eta, ridge)
 
     exact = value("exact")
     assert_allclose(-scnn.score(X) * len(X), exact, rtol=1e-5)

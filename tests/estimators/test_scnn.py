@@ -23,10 +23,18 @@ from lincode.networks.scnn import EnergyWeights, SCNNTraining
 from lincode.networks.training import train
 from lincode.rows.memory import MemoryRows
 
+PAPER: dict[str, Any] = {
+    "threshold": "alpha",
+    "threshold_mode": "soft",
+    "fit_gains": False,
+    "encoder_ridge": 0,
+}
+"""The parameters with which the encoder is that of the paper."""
+
 
 @pytest.fixture(scope="module")
 def fitted(digits: Any) -> SCNN:
-    return SCNN(n_components=16, alpha=0.1, threshold="alpha", random_state=0).fit(digits)
+    return SCNN(n_components=16, alpha=0.1, random_state=0, **PAPER).fit(digits)
 
 
 def view(scnn: SCNN, **parameters: Any) -> SCNN:
@@ -54,7 +62,7 @@ def test_encoder_codes_are_a_product_and_a_soft_threshold(fitted: SCNN, digits: 
 def test_threshold_alpha_minimises_the_encoder_and_l1_terms(
     digits: Any, eta: float, threshold: float
 ) -> None:
-    scnn = SCNN(8, 0.1, threshold="alpha", encoder_weight=eta, random_state=0, tol=1e-2).fit(digits)
+    scnn = SCNN(8, 0.1, encoder_weight=eta, random_state=0, tol=1e-2, **PAPER).fit(digits)
     expected = soft_threshold(digits @ scnn.encoder_.T, threshold)
     assert_allclose(scnn.transform(digits), expected, atol=1e-12)
 
@@ -181,11 +189,14 @@ def test_joint_residual_is_that_of_the_final_network(digits: Any) -> None:
 def test_matching_threshold_gives_the_density_of_the_trained_codes(
     digits: Any, positive: bool
 ) -> None:
-    scnn = SCNN(20, 0.1, threshold="match", positive_code=positive, random_state=0)
+    scnn = SCNN(20, 0.1, threshold_mode="soft", positive_code=positive, random_state=0)
+    # fit measures the threshold on leave-one-out outputs, and calibrate on the samples themselves.
     codes = scnn.fit_transform(digits)
+    assert_allclose((codes != 0).mean(), scnn.usage_.mean(), atol=0.02)
+    codes = scnn.calibrate(digits).transform(digits)
     assert_allclose((codes != 0).mean(), scnn.usage_.mean(), atol=1e-3)
     Z = soft_threshold(digits @ scnn.encoder_.T, scnn.matching_threshold_, positive=positive)
-    assert_allclose(codes, Z, atol=1e-12)
+    assert_allclose(codes, scnn.gains_ * Z, atol=1e-12)
     assert (view(scnn, threshold="alpha").transform(digits) != 0).mean() < (codes != 0).mean()
 
 
@@ -262,7 +273,7 @@ def test_training_starts_from_a_given_array(digits: Any) -> None:
 
 
 def test_zero_encoder_weight_is_plain_dictionary_learning(digits: Any) -> None:
-    scnn = SCNN(16, 0.1, encoder_weight=0.0, random_state=0).fit(digits)
+    scnn = SCNN(16, 0.1, encoder_weight=0.0, encoder_ridge=0, random_state=0).fit(digits)
     U = view(scnn, transform_algorithm="exact").transform(digits)
     assert_array_equal(U, view(scnn, transform_algorithm="lasso").transform(digits))
     # The energy is that of the lasso,
@@ -276,7 +287,7 @@ def test_zero_encoder_weight_is_plain_dictionary_learning(digits: Any) -> None:
 
 def test_larger_encoder_weight_brings_encoder_codes_closer_to_exact_codes(digits: Any) -> None:
     def distance(eta: float) -> float:
-        scnn = SCNN(16, 0.1, threshold="alpha", encoder_weight=eta, random_state=0)
+        scnn = SCNN(16, 0.1, encoder_weight=eta, random_state=0, **PAPER)
         U = view(scnn.fit(digits), transform_algorithm="exact").transform(digits)
         return float(np.linalg.norm(U - scnn.transform(digits)) / np.linalg.norm(U))
 
@@ -311,11 +322,11 @@ def test_default_solver_is_at_least_as_good_as_that_of_the_paper(digits: Any) ->
     for init in ("data", "paper"):
         for dtype in (np.float64, np.float32):
             X = digits[:150].astype(dtype)
-            paper = SCNN(10, 0.1, init=init, solver="paper", random_state=0)
+            paper = SCNN(10, 0.1, init=init, solver="paper", encoder_ridge=0, random_state=0)
             with pytest.warns(ConvergenceWarning):
                 paper.fit(X)
             assert paper.n_iter_ == 50
-            default = SCNN(10, 0.1, init=init, random_state=0).fit(X)
+            default = SCNN(10, 0.1, init=init, encoder_ridge=0, random_state=0).fit(X)
             assert paper.energy_path_[0] == default.energy_path_[0]  # the same start
             assert default.energy_ <= paper.energy_
 

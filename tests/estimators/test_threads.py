@@ -100,7 +100,9 @@ def test_number_of_threads_never_exceeds_n_jobs(
 def test_large_matrices_use_n_jobs_threads_and_small_ones_use_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    X = np.random.default_rng(0).standard_normal((30, threads.MIN_PARALLEL_SIZE))
+    monkeypatch.setattr(threads, "MIN_PARALLEL_SIZE", 40)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3)) @ rng.standard_normal((3, 40))
     factored: list[int] = []
     factor_rows = memory.factor_rows
 

@@ -258,6 +258,8 @@ class BaseSCNN(DictionaryTransformer):
             self._check_parameters()
             if density is not None:
                 check_number("density", density, 0)
+                if density > 1:
+                    raise InvalidInputError(f"density must be between 0 and 1, got {density!r}.")
             X = check_rows(self, X, reset=False)
             target = float(self.usage_.mean()) if density is None else float(density)
             sample = X[evenly_spaced(X.shape[0], self._n_calibration_samples())]

@@ -184,8 +184,8 @@ class MiniBatchSCNN(BaseSCNN):
         The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps.
     encoder_r2_ : float
         The fraction of the training data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the
-        encoder's codes explains. It is measured on leave-one-out outputs of the encoder, so it
-        holds for new samples.
+        encoder's codes explains. It is measured on leave-one-out outputs of the encoder. With few
+        samples it is still too optimistic, because the dictionary has seen them.
     threshold_ : float
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
