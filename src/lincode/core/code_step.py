@@ -35,8 +35,12 @@ STEPS_BETWEEN_CHECKS = 5
 """The number of accelerated steps between two checks of optimality."""
 MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
-MAX_EIGENVALUE_RATIO = 1000
-"""The ratio of the two eigenvalues in the metric is limited to this, for the sake of float32."""
+MAX_EIGENVALUE_RATIO = {np.dtype(np.float64): 1000.0, np.dtype(np.float32): 30.0}
+"""The ratio of the two eigenvalues in the metric is limited to this.
+
+Rounding errors of a step grow in proportion to the ratio. With 1000 in float32 they would exceed
+the tolerance, and the steps would never end.
+"""
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
 MIN_UNITS_FOR_COORDINATE_DESCENT = 64
@@ -89,7 +93,7 @@ class CodeProblem:
         """Build the problem for D and C, with matrices of the dtype of the rows."""
         m, p = D.shape
         DDt = D @ D.T
-        first, second, v = _leading_eigenvalues(D, DDt)
+        first, second, v = _leading_eigenvalues(D, DDt, MAX_EIGENVALUE_RATIO[np.dtype(dtype)])
         H = DDt / p
         H.flat[:: m + 1] += eta / m
         W = D / p + eta / m * C
@@ -111,10 +115,11 @@ class CodeProblem:
         )
 
 
-def _leading_eigenvalues(D: Array, DDt: Array) -> tuple[float, float, Array]:
+def _leading_eigenvalues(D: Array, DDt: Array, max_ratio: float) -> tuple[float, float, Array]:
     """Return bounds of the two largest eigenvalues of D Dᵀ and the first eigenvector.
 
-    Both bounds are equal, and the vector is zero, if the first eigenvalue does not stand out.
+    The first bound is at most ``max_ratio`` times the second. Both bounds are equal, and the
+    vector is zero, if the first eigenvalue does not stand out.
     """
     m, p = D.shape
     # D Dᵀ and DᵀD have the same non-zero eigenvalues; use the smaller matrix.
@@ -129,7 +134,7 @@ def _leading_eigenvalues(D: Array, DDt: Array) -> tuple[float, float, Array]:
     second = float(w[0]) if n > 1 else 0.0
     if second < RANK_ONE_RATIO * first:  # plain steps solve a problem of rank one at once
         return first, first, np.zeros(m)
-    second = max(second, first / MAX_EIGENVALUE_RATIO)
+    second = max(second, first / max_ratio)
     v = Q[:, -1] if m <= p else D @ Q[:, -1]
     if not 0 < MIN_EIGENVALUE_RATIO * second < first:
         return first, first, np.zeros(m)
