@@ -1,4 +1,4 @@
-"""The examples networks.py and natural_patches.py on small data."""
+"""The examples networks.py, natural_patches.py and denoise.py on small data."""
 
 import importlib.util
 from pathlib import Path
@@ -67,3 +67,45 @@ def test_networks_are_compared_in_a_table_and_a_figure(
     for name in ("SCNN", "ASCNN", "SAANN", "Sparsenet", "PCA"):
         assert f"| {name} |" in printed
     assert (tmp_path / "networks.png").stat().st_size > 5000
+
+
+@pytest.fixture(scope="module")
+def denoise() -> Any:
+    return load_example("denoise")
+
+
+def test_patches_are_averaged_to_the_image(denoise: Any) -> None:
+    image = denoise.photograph("china.jpg", 20)
+    assert image.shape == (20, 20)
+    assert 0 <= image.min() < image.max() <= 1
+    patches = denoise.patches_of(image)
+    assert patches.X.shape == (13 * 13, 64)
+    np.testing.assert_allclose(patches.X.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(patches.image(patches.X), image)
+    assert denoise.psnr(image + 0.1 * (image < 0.5) - 0.1 * (image >= 0.5), image) == (
+        pytest.approx(20)
+    )
+
+
+def test_residual_of_the_calibrated_encoder_is_the_noise(denoise: Any) -> None:
+    noisy = denoise.add_noise(denoise.photograph("flower.jpg", 60))
+    X = denoise.patches_of(noisy).X
+    scnn = SCNN(64, 0.18, encoder_weight=0, fit_decoder=True, tol=1e-3, random_state=0).fit(X)
+    residual = X - denoise.match_noise(scnn, X).reconstruct(X)
+    assert np.sqrt(np.mean(residual**2)) == pytest.approx(denoise.NOISE, rel=0.03)
+
+
+@pytest.mark.slow
+def test_every_method_denoises(denoise: Any, monkeypatch: Any, tmp_path: Path, capsys: Any) -> None:
+    small = {"N_TRAINING_PATCHES": 1000, "N_COMPONENTS": 32, "ALPHA": 0.09}
+    for name, value in small.items():
+        monkeypatch.setattr(denoise, name, value)
+    file = tmp_path / "new" / "denoised.png"
+    monkeypatch.setattr("sys.argv", ["denoise.py", "--size", "64", "--out", str(file)])
+    denoise.main()
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if "dB" in line]
+    quality = {row[1].strip(): float(row[2].removesuffix("dB ")) for row in rows}
+    noisy = quality.pop("noisy image")
+    assert list(quality) == list(denoise.METHODS)
+    assert min(quality.values()) > noisy + 2
+    assert file.stat().st_size > 5000
