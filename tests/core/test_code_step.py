@@ -236,7 +236,7 @@ REPEATED = {
 def test_leading_eigenvalues_of_repeated_spectra(name: str) -> None:
     D = REPEATED[name]
     exact = np.linalg.eigvalsh(D @ D.T)
-    first, second, v = _leading_eigenvalues(D, D @ D.T, 1000)
+    first, second, v = _leading_eigenvalues(D, D @ D.T, 1000.0)
     assert_allclose(first, max(exact[-1], 0), atol=1e-12)
     largest_but_one = exact[-2] if len(exact) > 1 else 0.0
     assert second >= largest_but_one - 1e-12
@@ -253,7 +253,7 @@ def test_leading_eigenvalues_of_one_hot_atoms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     D = np.eye(40)[rng.integers(0, 40, int(rng.integers(2, 80)))]
     exact = np.linalg.eigvalsh(D @ D.T)
-    first, second, _ = _leading_eigenvalues(D, D @ D.T, 1000)
+    first, second, _ = _leading_eigenvalues(D, D @ D.T, 1000.0)
     assert_allclose(first, exact[-1])
     assert second >= exact[-2] - 1e-10
     problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
@@ -271,6 +271,30 @@ def test_eigenvalues_missing_from_the_subset_are_computed(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(scipy.linalg, "eigh", too_few)
     D = np.diag([3.0, 1.0, 1.0])
-    first, second, v = _leading_eigenvalues(D, D @ D.T, 1000)
+    first, second, v = _leading_eigenvalues(D, D @ D.T, 1000.0)
     assert_allclose([first, second], [9, 1])
     assert_allclose(np.abs(v), [1, 0, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("noise", [0.1, 0.03, 0.01])
+@pytest.mark.parametrize("m", [2, 3])
+def test_nearly_parallel_atoms_in_float32(m: int, noise: float, positive: bool) -> None:
+    """Rounding errors of the steps stay below the tolerance, so the steps end."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        D = rng.standard_normal(3) + noise * rng.standard_normal((m, 3))
+        D /= np.linalg.norm(D, axis=1, keepdims=True)
+        X = rng.standard_normal((30, 3)).astype(np.float32)
+        problem = CodeProblem.of(D, 0 * D, m / 3, 0.0, positive=positive, dtype=X.dtype)
+        solved = code_step(np.zeros((30, m), np.float32), X, problem, tol=1e-6, max_iter=2000)
+        assert solved.n_unfinished == 0
+        assert residual_in_float64(X, solved.U, problem) <= 1e-5
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_ratio_of_eigenvalues_in_the_metric_is_limited(dtype: Any) -> None:
+    D = np.ones((4, 4)) + 0.01 * np.diag([1.0, -1, 1, -1])
+    problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(dtype))
+    limit = 1000 if dtype == np.float64 else 30
+    assert_allclose(problem.norm / problem.L, limit, rtol=1e-5)

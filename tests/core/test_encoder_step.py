@@ -194,3 +194,26 @@ def test_matching_threshold_gives_the_density(
     reached = np.mean(encode(X, C, Thresholding("soft", threshold, positive=positive)) != 0)
     available = np.mean(X @ C.T > 0) if positive else 1.0
     assert_allclose(reached, min(density, available), atol=2e-3)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize(
+    ("outputs", "density", "expected"),
+    [
+        ([0.5] * 8, 1.0, 1.0),
+        ([0.5] * 8, 0.9, 1.0),
+        ([0.5] * 8, 0.1, 0.0),
+        ([0.5] * 4 + [0.2] * 4, 0.5, 0.5),
+        ([0.5] * 4 + [0.2] * 4, 0.9, 1.0),
+        ([0.5] * 4 + [0.2] * 4, 0.4, 0.5),
+        ([0.0] * 8, 0.5, 0.0),
+        ([0.1, 0.2, 0.3, 0.4], 1.0, 1.0),
+        ([0.1, 0.2, 0.3, 0.4], 0.75, 0.75),
+    ],
+)
+def test_matching_threshold_with_equal_outputs(
+    outputs: list[float], density: float, expected: float, positive: bool
+) -> None:
+    Z = np.array(outputs)[:, None]
+    threshold = matching_threshold(Z, density, positive=positive)
+    assert np.mean(threshold < Z) == expected

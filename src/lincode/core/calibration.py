@@ -66,9 +66,22 @@ def leave_one_out_outputs(
 
 
 def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
-    """Return the threshold at which outputs Z of the encoder have the given density."""
-    magnitude = Z if positive else np.abs(Z)
-    return max(0.0, float(np.quantile(magnitude, 1 - min(1.0, density))))
+    """Return the threshold at which outputs Z of the encoder have the given density.
+
+    Only outputs above the threshold give a code, so it is the largest output that gives none. If
+    several outputs are equally large, the density that is closer to the given one is chosen.
+    """
+    magnitude = np.maximum(Z, 0) if positive else np.abs(Z)
+    wanted = round(min(1.0, density) * magnitude.size)
+    if wanted == magnitude.size:
+        return 0.0
+    rank = magnitude.size - wanted - 1
+    threshold = np.partition(magnitude, rank, axis=None)[rank]
+    n_above = np.count_nonzero(magnitude > threshold)
+    n_at_least = np.count_nonzero(magnitude >= threshold)
+    if n_at_least - wanted < wanted - n_above:
+        threshold = magnitude[magnitude < threshold].max(initial=0.0)
+    return float(threshold)
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,14 @@ STEPS_BETWEEN_CHECKS = 5
 """The number of accelerated steps between two checks of optimality."""
 MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
-MAX_EIGENVALUE_RATIO = {"float64": 1000, "float32": 100}
-"""The ratio of the two eigenvalues in the metric is limited to this. With 1000, rounding errors of
-float32 kept codes of nearly parallel atoms from converging."""
+MAX_EIGENVALUE_RATIO = {np.dtype(np.float64): 1000.0, np.dtype(np.float32): 30.0}
+"""The ratio of the two eigenvalues in the metric is limited to this.
+
+Rounding errors of a step grow in proportion to the ratio. With 1000 in float32 they would exceed
+the tolerance, and the steps would never end.
+"""
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
-ROUNDING_FACTOR = 8
-"""Safety factor of the bound on rounding errors of the optimality conditions."""
 MIN_UNITS_FOR_COORDINATE_DESCENT = 64
 """With fewer units an accelerated step is so cheap that coordinate descent gains nothing."""
 MAX_SPARSE_DENSITY = 1 / 6
@@ -92,7 +93,7 @@ class CodeProblem:
         """Build the problem for D and C, with matrices of the dtype of the rows."""
         m, p = D.shape
         DDt = D @ D.T
-        first, second, v = _leading_eigenvalues(D, DDt, MAX_EIGENVALUE_RATIO[dtype.name])
+        first, second, v = _leading_eigenvalues(D, DDt, MAX_EIGENVALUE_RATIO[np.dtype(dtype)])
         H = DDt / p
         H.flat[:: m + 1] += eta / m
         W = D / p + eta / m * C
@@ -114,12 +115,11 @@ class CodeProblem:
         )
 
 
-def _leading_eigenvalues(
-    D: Array, DDt: Array, max_ratio: float
-) -> tuple[float, float, Array]:
+def _leading_eigenvalues(D: Array, DDt: Array, max_ratio: float) -> tuple[float, float, Array]:
     """Return bounds of the two largest eigenvalues of D Dᵀ and the first eigenvector.
 
-    Both bounds are equal, and the vector is zero, if the first eigenvalue does not stand out.
+    The first bound is at most ``max_ratio`` times the second. Both bounds are equal, and the
+    vector is zero, if the first eigenvalue does not stand out.
     """
     m, p = D.shape
     # D Dᵀ and DᵀD have the same non-zero eigenvalues; use the smaller matrix.
@@ -254,7 +254,7 @@ def _tolerance(measures: _Measures, scale: Array, problem: CodeProblem, tol: flo
     """
     eps = float(np.finfo(scale.dtype).eps)
     terms = measures.l1 * float(problem.H.diagonal().max(initial=0)) + scale
-    rounding = ROUNDING_FACTOR * eps * (terms + problem.norm * measures.norm)
+    rounding = 4 * eps * (terms + problem.norm * measures.norm)
     return np.asarray(np.maximum(tol * scale, rounding))
 
 

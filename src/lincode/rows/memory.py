@@ -194,7 +194,7 @@ class MemoryRows:
 
     def restore_codes(self, saved: object) -> None:
         """Set the codes to those that ``save_codes`` returned."""
-        self.U[...] = saved
+        self.U[...] = np.asarray(saved)
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
