@@ -1,4 +1,4 @@
-"""lincode: sparse codes at the price of one matrix product."""
+"""lincode: sparse codes that cost one matrix product."""
 
 from lincode.core.prox import soft_threshold
 from lincode.estimators.ascnn import ASCNN

@@ -89,6 +89,8 @@ SCNN_VALUES: dict[str, type[Any]] = {
     "noise_variance_": Real,
     "encoder_r2_": Real,
     "calibrated_mode_": str,
+    "calibrated_gains_": bool,
+    "refined_threshold_": Real,
     "n_replaced_atoms_": Integral,
 }
 SCNN_ARRAYS = {"usage_": "m", "gains_": "m"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lincode.exceptions import EnergyIncreaseError
+from lincode.exceptions import EnergyIncreaseError, InvalidInputError
 from lincode.networks.training import Iteration, Outcome, Reason, Training, train
 
 
@@ -78,7 +78,7 @@ def test_increase_within_rounding_is_ignored() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_energy_that_is_not_finite_is_an_error(value: float) -> None:
-    with pytest.raises(FloatingPointError, match="scale X to moderate values"):
+    with pytest.raises(InvalidInputError, match="scale X to moderate values"):
         run(Scripted([8.0, value]))
 
 
@@ -110,5 +110,5 @@ def test_energy_may_increase_if_training_is_not_monotone() -> None:
     assert path == [5.0, 3.0, 4.0, 0.5]
     training = Scripted([5.0, float("nan")])
     training.monotone = False
-    with pytest.raises(FloatingPointError, match="scale X to moderate values"):
+    with pytest.raises(InvalidInputError, match="scale X to moderate values"):
         train(training, max_iter=3, tol=0.0)

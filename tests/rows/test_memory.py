@@ -19,7 +19,7 @@ from lincode.rows.memory import (
     code_blocks,
     dense,
     dense_blocks,
-    evenly_spaced,
+    sample_indices,
     factor_rows,
     gram,
     scan_rows,
@@ -121,8 +121,8 @@ def test_dense_blocks_are_small_and_cover_all_rows(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("N", "n"), [(1, 1), (10, 3), (10, 10), (10, 100), (10_001, 10_000)])
-def test_evenly_spaced_indices(N: int, n: int) -> None:
-    indices = evenly_spaced(N, n)
+def test_sample_indices_indices(N: int, n: int) -> None:
+    indices = sample_indices(N, n)
     assert 1 <= len(indices) <= n
     assert indices[-1] < N
     assert len(set(np.diff(indices))) <= 1

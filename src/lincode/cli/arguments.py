@@ -57,7 +57,7 @@ def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
         "--alpha",
         type=alpha,
         help="sparsity penalty: a number, a fraction of the value at which all codes are zero such"
-        " as 0.05*max, or a factor times sqrt(m)/p times the mean length of the vectors such as 0.8*mean"
+        " as 0.05*max, or relative to the mean length of the vectors such as 0.5*mean"
         f" (default: {DEFAULTS['alpha']})",
     )
     add(

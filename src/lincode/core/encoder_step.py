@@ -2,7 +2,7 @@
 
     min_C ‖U − X Cᵀ‖² + ρ‖C‖²      ⟺      C (XtX + ρ I) = UtX
 
-The paper has ρ = 0. For fixed codes the ridge is equivalent to noise of variance ρ/N on the input
+The paper uses ρ = 0. For fixed codes the ridge is equivalent to noise of variance ρ/N on the input
 of the encoder. XtX does not change during training, so it is factored once. If it is singular
 and ρ = 0, the minimum-norm solution is used. ``encode`` applies C.
 """

@@ -2,7 +2,7 @@
 
     E(U, D, C) = 1/p ‖X − U D‖²  +  η/m (‖U − X Cᵀ‖² + ρ‖C‖²)  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
-The paper has η = 1 and ρ = 0. The D step, the C step and the energy need the rows only through
+The paper uses η = 1 and ρ = 0. The D step, the C step and the energy need the rows only through
 ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX. All of these are sums over rows, so rows in
 threads, in batches or on several machines are handled by the same algorithm.
 """

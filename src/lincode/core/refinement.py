@@ -8,13 +8,14 @@ that it is used for: its thresholded outputs S(C) reconstruct X with a decoder D
 Each round holds the support of S fixed. On the support S is linear in C, so the round consists of
 two block steps:
 
-    D'  least squares (``calibration.py``), then its rows are normalised and their norms move to C;
+    D'  least squares (``calibration.py``); then its rows are normalised, and C is multiplied by
+        their norms;
     C   half of a step towards the minimiser, for each unit over the rows in which it is active, of
         the ridge regression with the targets  S[:, j] + ½ (X − S D') D'[j]ᵀ.
 
 The ridge regressions of all units are solved together by a few conjugate gradient steps, which are
 matrix products. A round is kept only if J decreases on the rows that it was computed from and on
-held-out rows; otherwise it is undone and the refinement ends. This goes beyond the paper.
+held-out rows; otherwise it is undone and the refinement ends. The paper does not have this step.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from lincode.core.encoder_step import Thresholding
 from lincode.core.types import Array, Rows
 
 HELD_OUT_STEP = 10
-"""One of this many rows is held out to decide when to stop."""
+"""One row in ten is held out to decide when to stop."""
+MIN_THRESHOLD_ROWS = 50
+"""With fewer held-out rows the threshold is computed from all rows."""
 CG_STEPS = 3
 """Conjugate gradient steps per round. Ten gave the same errors on patches and MNIST digits."""
 RIDGE = 0.1
@@ -66,8 +69,7 @@ def refine_encoder(
     The threshold that is returned is that of the held-out rows. Codes have no gains, because the
     decoder makes them redundant.
     """
-    held_out = np.zeros(X.shape[0], dtype=bool)
-    held_out[:: min(HELD_OUT_STEP, X.shape[0])] = True
+    held_out = np.random.RandomState(0).permutation(X.shape[0]) % HELD_OUT_STEP == 0
     X_train, X_test = (X[~held_out], X[held_out]) if X.shape[0] > 1 else (X, X)
     rule, positive = replace(thresholding, gains=None), thresholding.positive
     # Rows of unit scale, so that no product overflows; the codes do not change.
@@ -79,7 +81,9 @@ def refine_encoder(
     for _ in range(max_iter + 1):
         Z, Z_test = (np.ascontiguousarray(rows @ C.T) for rows in (X_train, X_test))
         threshold = matching_threshold(Z, density, positive=positive)
-        rule = replace(rule, threshold=matching_threshold(Z_test, density, positive=positive))
+        # A few held-out rows do not determine a threshold.
+        Z_match = Z_test if len(Z_test) >= MIN_THRESHOLD_ROWS else np.vstack([Z, Z_test])
+        rule = replace(rule, threshold=matching_threshold(Z_match, density, positive=positive))
         S = replace(rule, threshold=threshold).apply(Z)
         coded = CodedRows.of_codes(S, X_train)
         D = fit_decoder(coded, np.ones(len(D)), D)

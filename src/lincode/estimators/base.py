@@ -44,7 +44,7 @@ from lincode.estimators.validation import (
 )
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import EnergyWeights, Trained, atom_signs
-from lincode.rows.memory import chunks, code_blocks, dense, dense_blocks, evenly_spaced
+from lincode.rows.memory import chunks, code_blocks, dense, dense_blocks, sample_indices
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, ordered_map, thread_count
 
@@ -187,9 +187,10 @@ class BaseSCNN(DictionaryTransformer):
         X = self._check_samples(X, "exact")
         U = self._codes(X, "exact")
         D, C, eta = self.components_, self.encoder_, self.encoder_weight
-        total = sum(
-            energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
-        )
+        with blas_threads(thread_count(self.n_jobs)):
+            total = sum(
+                energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
+            )
         ridge = eta / len(D) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
         return float(-total / len(U) - ridge)
 
@@ -217,6 +218,8 @@ class BaseSCNN(DictionaryTransformer):
     def threshold_(self) -> float:
         """The threshold that ``transform`` applies to the output of the encoder."""
         check_is_fitted(self)
+        if self.refine_max_iter > 0:
+            return float(self.refined_threshold_)
         if self.threshold == "match":
             return float(self.matching_threshold_)
         if self.threshold == "alpha":
@@ -260,13 +263,15 @@ class BaseSCNN(DictionaryTransformer):
                 check_number("density", density, 0)
                 if density > 1:
                     raise InvalidInputError(f"density must be between 0 and 1, got {density!r}.")
-            X = check_rows(self, X, reset=False)
+            X, _ = check_scaled_rows(self, X, reset=False)
             target = float(self.usage_.mean()) if density is None else float(density)
-            sample = X[evenly_spaced(X.shape[0], self._n_calibration_samples())]
-            Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
-            D = self.components_.astype(np.float64)
-            self.matching_threshold_ = matching_threshold(Z, target, positive=self.positive_code)
-            self._calibrate(Z, sample, D, target)
+            sample = X[sample_indices(X.shape[0], self._n_calibration_samples())]
+            with blas_threads(thread_count(self.n_jobs)):
+                Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
+                D = self.components_.astype(np.float64)
+                threshold = matching_threshold(Z, target, positive=self.positive_code)
+                self.matching_threshold_ = threshold
+                self._calibrate(Z, sample, D, target)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -382,16 +387,11 @@ class BaseSCNN(DictionaryTransformer):
 
     def _used_encoder(self) -> Array:
         """Return the encoder that ``transform`` applies."""
-        if self.refine_max_iter == 0:
-            return np.asarray(self.encoder_)
         self._check_calibration()
-        return np.asarray(self.refined_encoder_)
+        return np.asarray(self.refined_encoder_ if self.refine_max_iter > 0 else self.encoder_)
 
     def _checked_gains(self) -> Array | None:
-        if not self.fit_gains:
-            return None
-        self._check_calibration()
-        if self.refine_max_iter > 0:
+        if not self.fit_gains or self.refine_max_iter > 0:
             return None
         return np.asarray(self.gains_)
 
@@ -404,7 +404,8 @@ class BaseSCNN(DictionaryTransformer):
 
     def _check_calibration(self) -> None:
         """Check that gains and decoder belong to the present ``threshold_mode``."""
-        if self.calibrated_mode_ != self.threshold_mode:
+        uses_calibration = self.fit_gains or self.fit_decoder or self.refine_max_iter > 0
+        if uses_calibration and self.calibrated_mode_ != self.threshold_mode:
             raise InvalidInputError(
                 f"threshold_mode was changed from {self.calibrated_mode_!r} to"
                 f" {self.threshold_mode!r} after fit; call calibrate(X), or fit again."
@@ -418,6 +419,11 @@ class BaseSCNN(DictionaryTransformer):
         if self.fit_decoder and not hasattr(self, "decoder_"):
             raise InvalidInputError(
                 "fit_decoder was set to True after fit; call calibrate(X), or fit again."
+            )
+        if self.fit_decoder and self.calibrated_gains_ != self.fit_gains:
+            raise InvalidInputError(
+                f"fit_gains was changed to {self.fit_gains} after fit, and decoder_ does not belong"
+                " to it; call calibrate(X), or fit again."
             )
 
     # Training
@@ -439,6 +445,7 @@ class BaseSCNN(DictionaryTransformer):
 
         ``prior`` are the gains of earlier batches, and ``weight`` is their weight.
         """
+        self.refined_threshold_ = self.matching_threshold_  # refinement replaces it
         coded = CodedRows.of(Z, X, self._thresholding())
         self.gains_ = fit_gains(coded, D, prior, weight)
         gains = self.gains_ if self.fit_gains else np.ones(len(D))
@@ -446,6 +453,7 @@ class BaseSCNN(DictionaryTransformer):
             self.__dict__.pop(name, None)
         self.encoder_r2_ = coded.r2(gains, D)
         self.calibrated_mode_ = self.threshold_mode
+        self.calibrated_gains_ = bool(self.fit_gains)
         if self.refine_max_iter > 0:
             self._refine(X, D, density)
         elif self.fit_decoder:
@@ -460,7 +468,7 @@ class BaseSCNN(DictionaryTransformer):
         )
         self.refined_encoder_ = refined.C.astype(X.dtype)
         self.decoder_ = refined.D.astype(X.dtype)
-        self.matching_threshold_ = refined.thresholding.threshold
+        self.refined_threshold_ = refined.thresholding.threshold
         self.encoder_r2_ = refined.r2
         n_unused = int(np.count_nonzero((refined.used == 0) & (self.usage_ > 0)))
         if n_unused:
@@ -486,14 +494,15 @@ class BaseSCNN(DictionaryTransformer):
             return factor
         if scale == "max":
             return factor * lam_max(lengths.longest, m, p)
-        return float(factor * np.sqrt(m) / p * lengths.mean)
+        # With fewer than four units √m would be close to alpha_max or above it.
+        return float(factor * min(np.sqrt(m), m / 2) / p * lengths.mean)
 
     def _warn_if_alpha_is_too_large(self, lengths: RowLengths, m: int, p: int) -> None:
         """Warn before training that all codes will be zero."""
         limit = lam_max(lengths.longest, m, p)
         if limit == 0:
             reason = "X is all zero"
-        elif self.alpha_ >= limit:
+        elif self.alpha_ >= limit * (1 - 1e-9):
             given = f"{self.alpha_:.3g}" + (
                 f" ({self.alpha!r})" if isinstance(self.alpha, str) else ""
             )
@@ -554,7 +563,7 @@ class BaseSCNN(DictionaryTransformer):
         if self.transform_algorithm != "encoder" or not self.usage_.any():
             return
         name = type(self).__name__
-        sample = self._codes(X[evenly_spaced(X.shape[0], 1000)], "encoder")
+        sample = self._codes(X[sample_indices(X.shape[0], 1000)], "encoder")
         encoded = np.count_nonzero(sample, axis=1).mean()
         trained = float(self.usage_.sum())
         if encoded < trained / 100:
@@ -570,7 +579,7 @@ class BaseSCNN(DictionaryTransformer):
             # The leave-one-out output for a single sample is always 0.
             warnings.warn(
                 f"{name}: the encoder's codes reconstruct only {max(self.encoder_r2_, 0):.1%} of"
-                " the data (see encoder_r2_), so they say little about a sample. Use"
+                " the data (see encoder_r2_), so they are poor features. Use"
                 " transform_algorithm='lasso', a smaller alpha, more samples or a larger"
                 " encoder_ridge.",
                 UserWarning,

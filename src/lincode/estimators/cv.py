@@ -133,17 +133,17 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             network = self._check_parameters(y)
             validate_data(self, X, skip_check_array=True)
             rows, lengths = check_scaled_rows(None, X, reset=False)
-            y = None if y is None else column_or_1d(y, warn=True)
+            targets = column_or_1d(y, warn=True) if self.criterion == "score" else None
             p = rows.shape[1]
             limit = lam_max(lengths.longest, network._n_units(p), p)
             alphas = alpha_grid(limit, self.alphas, self.alpha_ratios)
             from sklearn.model_selection import check_cv  # slow to import
 
-            splitter = check_cv(self.cv, y, classifier=is_classifier(self._new_classifier()))
-            folds = list(splitter.split(rows, y, groups))
+            splitter = check_cv(self.cv, targets, classifier=is_classifier(self._new_classifier()))
+            folds = list(splitter.split(rows, y if targets is None else targets, groups))
             if not folds:
                 raise InvalidInputError("cv must yield at least one fold, got none.")
-            results = [self._evaluate_fold(network, rows, y, alphas, *fold) for fold in folds]
+            results = [self._evaluate_fold(network, rows, targets, alphas, *fold) for fold in folds]
             self.cv_results_ = {"alpha": alphas} | {
                 name: np.array([result[name] for result in results]).T for name in results[0]
             }

@@ -24,7 +24,7 @@ from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import SCNNTraining
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.training import Callback, Iteration, Reason
-from lincode.rows.memory import evenly_spaced
+from lincode.rows.memory import sample_indices
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
 SMOOTHING = 0.5
@@ -39,7 +39,7 @@ PARTIAL_FIT_REASON = "partial_fit learns one batch"
 class MiniBatchSCNN(BaseSCNN):
     """SCNN trained on batches, in memory that does not depend on the number of samples.
 
-    It lowers the same energy as :class:`lincode.SCNN`,
+    It minimises the same energy as :class:`lincode.SCNN`,
 
         E = 1/p ‖X − U D‖² + η/m (‖U − X Cᵀ‖² + ρ‖C‖²) + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
 
@@ -61,10 +61,11 @@ class MiniBatchSCNN(BaseSCNN):
           are zero;
         - ``"0.8*mean"`` is 0.8 times √m/p times the mean length of the samples, and ``"mean"`` is
           the same with the factor 1. With √m the fraction of non-zeros depends little on the
-          number of units.
+          number of units. (With fewer than four units, m/2 replaces √m.)
 
         A number has the scale of the data, and its useful range is proportional to m/p. The value
-        that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the first batch.
+        that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the
+        first batch.
     batch_size : int, default=8192
         The number of samples per batch in ``fit``. It should be at least ten times
         ``n_components``, because most of the network is learned from the first batch.
@@ -81,20 +82,20 @@ class MiniBatchSCNN(BaseSCNN):
         The number of batches without improvement after which ``fit`` stops. None means that all
         ``max_iter`` passes are made.
     encoder_weight : float, default=1.0
-        The weight η ≥ 0 of the encoder term. The paper has 1. With a larger weight the encoder's
+        The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
         learning; the encoder is then fitted once, after training.
     encoder_ridge : float or "auto", default="auto"
         The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
-        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper has 0. A ridge keeps the encoder from
+        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
         overfitting if there are few samples, and it makes the codes of noisy or new samples
         more useful. "auto" chooses between 0.01 and 3 by generalised cross-validation before
         training. The chosen value is stored in ``encoder_ridge_``.
     threshold : {"match", "alpha"} or float, default="match"
         The threshold that ``transform_algorithm="encoder"`` applies.
 
-        - "match": the threshold at which the encoder's codes of the training samples are as
-          sparse as the trained codes (``matching_threshold_``);
+        - "match": the threshold at which the encoder's codes of new samples are about as sparse as
+          the trained codes (``matching_threshold_``);
         - "alpha": the threshold of the paper, alpha / encoder_weight (alpha if the weight is 0).
           The encoder is fitted to codes that are already shrunk by alpha, so these codes are
           much sparser than the trained ones;
@@ -123,8 +124,8 @@ class MiniBatchSCNN(BaseSCNN):
         no longer reconstructed better. 10 to 20 rounds reduce the reconstruction error clearly
         and cost about as much as the same number of training iterations. The refined encoder and
         its dictionary are ``refined_encoder_`` and ``decoder_``; ``transform`` and
-        ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. This goes
-        beyond the paper.
+        ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. The paper does
+        not have this step.
     transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
         How ``transform`` computes codes.
 
@@ -178,14 +179,18 @@ class MiniBatchSCNN(BaseSCNN):
         The dictionary for the encoder's codes, if ``fit_decoder=True`` or ``refine_max_iter > 0``.
     refined_encoder_ : array of shape (n_components, n_features)
         The refined encoder, if ``refine_max_iter > 0``.
+    refined_threshold_ : float
+        The threshold of the refined encoder.
     calibrated_mode_ : str
         The ``threshold_mode`` for which gains and decoder were fitted.
+    calibrated_gains_ : bool
+        The value of ``fit_gains`` for which the decoder was fitted.
     n_nonzero_coefs_ : int
         The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps.
     encoder_r2_ : float
         The fraction of the training data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the
         encoder's codes explains. It is measured on leave-one-out outputs of the encoder. With few
-        samples it is still too optimistic, because the dictionary has seen them.
+        samples it is still too optimistic, because the dictionary was trained on them.
     threshold_ : float
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
@@ -363,6 +368,12 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
+            if self.fit_decoder or self.refine_max_iter > 0:
+                raise InvalidInputError(
+                    "partial_fit requires fit_decoder=False and refine_max_iter=0, because one"
+                    " batch may be too small for them; set them after the last batch and call"
+                    " calibrate(X) with a larger sample."
+                )
             first = not hasattr(self, "_stream")
             X, lengths = check_scaled_rows(self, X, reset=first)
             m, p = self._n_units(X.shape[1]), X.shape[1]
@@ -433,7 +444,7 @@ class MiniBatchSCNN(BaseSCNN):
     def _set_batch_weights(self, training: SCNNTraining) -> None:
         """Set the fitted attributes after training on a batch."""
         rows = training.rows
-        sample = evenly_spaced(rows.shape[0], self._n_calibration_samples())
+        sample = sample_indices(rows.shape[0], self._n_calibration_samples())
         # The calibration is averaged over batches.
         first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
         past_weight = 0.0 if first else max(1 - rows.shape[0] / training.n, 0.0)

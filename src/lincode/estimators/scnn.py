@@ -24,7 +24,7 @@ from lincode.exceptions import InvalidInputError
 from lincode.networks import scnn_paper
 from lincode.networks.scnn import SCNNTraining, Trained
 from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
-from lincode.rows.memory import MemoryRows, evenly_spaced
+from lincode.rows.memory import MemoryRows, sample_indices
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
 MAX_ITER = 200
@@ -57,25 +57,25 @@ class SCNN(BaseSCNN):
           are zero;
         - ``"0.8*mean"`` is 0.8 times √m/p times the mean length of the samples, and ``"mean"`` is
           the same with the factor 1. With √m the fraction of non-zeros depends little on the
-          number of units.
+          number of units. (With fewer than four units, m/2 replaces √m.)
 
         A number has the scale of the data, and its useful range is proportional to m/p. The value
         that was used is stored in ``alpha_``.
     encoder_weight : float, default=1.0
-        The weight η ≥ 0 of the encoder term. The paper has 1. With a larger weight the encoder's
+        The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
         learning; the encoder is then fitted once, after training.
     encoder_ridge : float or "auto", default="auto"
         The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
-        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper has 0. A ridge keeps the encoder from
+        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
         overfitting if there are few samples, and it makes the codes of noisy or new samples
         more useful. "auto" chooses between 0.01 and 3 by generalised cross-validation before
         training. The chosen value is stored in ``encoder_ridge_``.
     threshold : {"match", "alpha"} or float, default="match"
         The threshold that ``transform_algorithm="encoder"`` applies.
 
-        - "match": the threshold at which the encoder's codes of the training samples are as
-          sparse as the trained codes (``matching_threshold_``);
+        - "match": the threshold at which the encoder's codes of new samples are about as sparse as
+          the trained codes (``matching_threshold_``);
         - "alpha": the threshold of the paper, alpha / encoder_weight (alpha if the weight is 0).
           The encoder is fitted to codes that are already shrunk by alpha, so these codes are
           much sparser than the trained ones;
@@ -104,8 +104,8 @@ class SCNN(BaseSCNN):
         no longer reconstructed better. 10 to 20 rounds reduce the reconstruction error clearly
         and cost about as much as the same number of training iterations. The refined encoder and
         its dictionary are ``refined_encoder_`` and ``decoder_``; ``transform`` and
-        ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. This goes
-        beyond the paper.
+        ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. The paper does
+        not have this step.
     transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
         How ``transform`` computes codes.
 
@@ -172,19 +172,23 @@ class SCNN(BaseSCNN):
         The dictionary for the encoder's codes, if ``fit_decoder=True`` or ``refine_max_iter > 0``.
     refined_encoder_ : array of shape (n_components, n_features)
         The refined encoder, if ``refine_max_iter > 0``.
+    refined_threshold_ : float
+        The threshold of the refined encoder.
     calibrated_mode_ : str
         The ``threshold_mode`` for which gains and decoder were fitted.
+    calibrated_gains_ : bool
+        The value of ``fit_gains`` for which the decoder was fitted.
     n_nonzero_coefs_ : int
         The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps.
     encoder_r2_ : float
         The fraction of the training data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the
         encoder's codes explains. It is measured on leave-one-out outputs of the encoder. With few
-        samples it is still too optimistic, because the dictionary has seen them.
+        samples it is still too optimistic, because the dictionary was trained on them.
     threshold_ : float
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
-        The threshold at which the encoder's codes of the training samples are as sparse as the
-        trained codes. It is computed from at most 10,000 samples.
+        The threshold at which leave-one-out outputs of the encoder have the density of the trained
+        codes. It is computed from at most max(10,000, 10 * n_components) samples.
     energy_ : float
         The energy E of the training data, summed over the samples.
     energy_path_ : array of shape (n_iter_ + 1,)
@@ -315,11 +319,11 @@ class SCNN(BaseSCNN):
             X, lengths = check_scaled_rows(self, X, reset=True)
             m, p = self._n_units(X.shape[1]), X.shape[1]
             n_threads = thread_count(self.n_jobs)
-            self.alpha_ = self._resolve_alpha(lengths, m, p)
+            rows = MemoryRows(X, m, n_threads=n_threads, lengths=lengths)
+            self.alpha_ = self._resolve_alpha(rows.row_lengths(), m, p)
             if D is None and not (isinstance(self.init, str) and self.init == "paper"):
                 self._warn_if_alpha_is_too_large(lengths, m, p)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                rows = MemoryRows(X, m, n_threads=n_threads, lengths=lengths)
                 start = self._start(rows, D)
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
@@ -357,7 +361,7 @@ class SCNN(BaseSCNN):
         max_iter = self.max_iter or (scnn_paper.MAX_ITER if paper else MAX_ITER)
         outcome = train(training, max_iter=max_iter, tol=self.tol, callback=self._on_iteration)
         trained = training.result()
-        sample = evenly_spaced(rows.shape[0], self._n_calibration_samples())
+        sample = sample_indices(rows.shape[0], self._n_calibration_samples())
         self._set_weights(trained, rows.take(sample), rows.take_codes(sample))
         self.energy_ = outcome.energy_path[-1]
         self.energy_path_ = np.array(outcome.energy_path)

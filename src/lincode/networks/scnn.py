@@ -115,7 +115,7 @@ class SCNNTraining:
         self.rows, self.weights = rows, weights
         self.ridge = choose_ridge_for(rows, D, weights) if weights.ridge is None else weights.ridge
         self.factor = rows.factor().with_ridge(self.ridge)
-        # An encoder from other data may have components in directions that these data lack.
+        # An encoder from other data may have components in directions in which these data are zero.
         self.D, self.C = D, self.factor.project(C)
         self.stats: CodeStats = rows.stats()
         # Sums over a stream have the precision of its least precise batch.
@@ -268,7 +268,7 @@ class SCNNTraining:
 def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float:
     """Choose ρ before training, for the lasso codes of the initial dictionary.
 
-    Afterwards the codes of the rows are what they were. ρ is relative to the mean eigenvalue
+    The codes of the rows are restored afterwards. ρ is relative to the mean eigenvalue
     of XᵀX. It does not change during training, so that the energy has the same meaning in every
     iteration.
     """

@@ -23,7 +23,7 @@ from lincode.core.types import Array, Rows
 from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining
 from lincode.networks.training import train
 from lincode.rows.batches import BatchRows
-from lincode.rows.memory import dense, dense_blocks, evenly_spaced, gram
+from lincode.rows.memory import dense, dense_blocks, gram, sample_indices
 
 FIRST_BATCH_TOL, LATER_BATCH_TOL = 1e-3, 1e-2
 """Training on a batch ends when the relative change of the energy is at most this."""
@@ -109,7 +109,7 @@ class Stream:
         if self.stats is None or not self.C.any():
             return  # they are zero
         density = float(self.stats.used.mean()) / self.stats.n
-        sample = rows.take(evenly_spaced(rows.shape[0], THRESHOLD_SAMPLES))
+        sample = rows.take(sample_indices(rows.shape[0], THRESHOLD_SAMPLES))
         Z = np.asarray(sample @ self.C.astype(rows.dtype).T)
         threshold = matching_threshold(Z, density, positive=weights.positive)
         rows.set_codes(self.C, Thresholding("soft", threshold, positive=weights.positive))

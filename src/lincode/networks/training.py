@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from lincode.exceptions import EnergyIncreaseError
+from lincode.exceptions import EnergyIncreaseError, InvalidInputError
 
 
 class Reason(enum.Enum):
@@ -78,7 +78,7 @@ class Outcome:
 
 
 class Training(Protocol):
-    """A network in training, as the loop sees it."""
+    """A network in training, with the methods that ``train`` calls."""
 
     @property
     def n(self) -> float:
@@ -141,7 +141,7 @@ def _run_steps(training: Training, steps: Iterator[str], energy: float) -> float
     for step in steps:
         before, energy = energy, training.energy()
         if not math.isfinite(energy):
-            raise FloatingPointError(
+            raise InvalidInputError(
                 f"the energy is {energy} after the {step} step; scale X to moderate values, and"
                 " choose alpha (and learning_rate, if there is one) to match."
             )

@@ -65,9 +65,14 @@ def chunks(N: int, m: int) -> list[slice]:
     return blocks(N, max(MIN_THREAD_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
 
 
-def evenly_spaced(N: int, n: int) -> NDArray[np.intp]:
-    """Return at most n evenly spaced indices of range(N)."""
-    return np.arange(0, N, -(-N // n))
+def sample_indices(N: int, n: int) -> NDArray[np.intp]:
+    """Return at most n indices of range(N), in increasing order, always the same ones.
+
+    They are random, because evenly spaced rows of periodic data may all be of one kind.
+    """
+    if n >= N:
+        return np.arange(N)
+    return np.sort(np.random.RandomState(0).permutation(N)[:n])
 
 
 def scan_rows(X: Rows) -> tuple[float, RowLengths]:

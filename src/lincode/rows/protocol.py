@@ -1,8 +1,8 @@
 """What training needs from the rows of X, wherever they are stored.
 
-A row source holds the rows of X and their codes U. Training never sees X itself: everything goes
-through the methods below, and only small matrices are returned. To train on rows in a new place,
-write one class with these methods.
+A row source holds the rows of X and their codes U. The default solver never sees X itself:
+everything goes through the methods below, and only small matrices are returned. To train on rows
+in a new place, write one class with these methods.
 """
 
 from __future__ import annotations

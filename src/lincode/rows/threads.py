@@ -101,7 +101,7 @@ class _BlasLimit:
                 self.original_threads = self._current_threads()
                 self.original = _set_limit(min(n_threads, self.original_threads))
             elif n_threads < min(self.limits):
-                _set_limit(n_threads)
+                _set_limit(min(n_threads, self.original_threads))
             self.limits.append(n_threads)
         try:
             yield
