@@ -19,9 +19,9 @@ from lincode.rows.memory import (
     code_blocks,
     dense,
     dense_blocks,
-    sample_indices,
     factor_rows,
     gram,
+    sample_indices,
     scan_rows,
 )
 
@@ -121,11 +121,17 @@ def test_dense_blocks_are_small_and_cover_all_rows(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("N", "n"), [(1, 1), (10, 3), (10, 10), (10, 100), (10_001, 10_000)])
-def test_sample_indices_indices(N: int, n: int) -> None:
+def test_sample_indices_are_different_rows_in_order(N: int, n: int) -> None:
     indices = sample_indices(N, n)
-    assert 1 <= len(indices) <= n
-    assert indices[-1] < N
-    assert len(set(np.diff(indices))) <= 1
+    assert len(indices) == min(N, n)
+    assert (np.diff(indices) > 0).all()
+    assert 0 <= indices[0] <= indices[-1] < N
+    assert (indices == sample_indices(N, n)).all()
+
+
+def test_sample_of_periodic_data_has_rows_of_every_kind() -> None:
+    kinds = sample_indices(20_000, 10_000) % 2
+    assert 0.4 < kinds.mean() < 0.6
 
 
 @pytest.mark.parametrize("shape", [(50, 6), (6, 50)])

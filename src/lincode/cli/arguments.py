@@ -128,6 +128,12 @@ def _add_decode_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="X", help=f"the vectors to write: {FORMATS}"
     )
+    parser.add_argument(
+        "--algorithm",
+        choices=("encoder", "exact", "lasso"),
+        help="how the codes were computed (default: that of the model); it matters only for models"
+        " with a separate decoder",
+    )
     _add_common_arguments(parser, jobs=False)
 
 

@@ -106,17 +106,9 @@ def encode(args: argparse.Namespace) -> None:
     """Compute the codes of the vectors in a file, one block of rows at a time."""
     _check_output(args.output, args.X, args.model, table=True)
     model = load(args.model)
-    for name, option, value in (
-        ("transform_algorithm", "--algorithm", args.algorithm),
-        ("threshold", "--threshold", args.threshold),
-        ("n_jobs", "--jobs", args.jobs),
-    ):
-        if value is not None:
-            if name not in model.get_params():
-                raise InvalidInputError(
-                    f"{type(model).__name__} has no parameter {name}; leave {option} out."
-                )
-            model.set_params(**{name: value})
+    _set_parameter(model, "transform_algorithm", "--algorithm", args.algorithm)
+    _set_parameter(model, "threshold", "--threshold", args.threshold)
+    _set_parameter(model, "n_jobs", "--jobs", args.jobs)
     if args.threshold is not None and model.transform_algorithm != "encoder":
         raise InvalidInputError(
             f"--threshold applies to the algorithm encoder, got {model.transform_algorithm}; leave"
@@ -147,6 +139,7 @@ def decode(args: argparse.Namespace) -> None:
     """Reconstruct vectors from the codes in a file, one block of rows at a time."""
     _check_output(args.output, args.codes, args.model, table=True)
     model = load(args.model)
+    _set_parameter(model, "transform_algorithm", "--algorithm", args.algorithm)
     codes = read_vectors(args.codes, key=args.key)
     _check_columns(codes, len(model.get_feature_names_out()), None)
     names = getattr(model, "feature_names_in_", None)
@@ -155,6 +148,17 @@ def decode(args: argparse.Namespace) -> None:
     write_vectors(args.output, blocks, n, names=None if names is None else list(names))
     if not args.quiet:
         print(f"{args.output}: {n} vectors, {model.n_features_in_} features")
+
+
+def _set_parameter(model: Any, name: str, option: str, value: Any) -> None:
+    """Set a parameter of the model to the value of an option, if it was given."""
+    if value is None:
+        return
+    if name not in model.get_params():
+        raise InvalidInputError(
+            f"{type(model).__name__} has no parameter {name}; leave {option} out."
+        )
+    model.set_params(**{name: value})
 
 
 def _check_output(output: str, *inputs: str, table: bool = False) -> None:
