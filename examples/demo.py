@@ -42,7 +42,7 @@ Floats = Any  # arrays with one sample per row
 N_COMPONENTS = 100
 N_NONZERO = 15
 """The number of non-zeros per digit at which the methods are compared."""
-ENCODER_ALPHA, EXACT_ALPHA, LASSO_ALPHA = "0.3*mean", "0.2*rms", "0.04*rms"
+ENCODER_ALPHA, EXACT_ALPHA, LASSO_ALPHA = "0.3*mean", "2*mean", "0.4*mean"
 """The encoder is trained with a small alpha, and ``calibrate`` then sets the number of non-zeros.
 The other two give about N_NONZERO non-zeros."""
 SKLEARN_ALPHA = 0.16
