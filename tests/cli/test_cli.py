@@ -19,7 +19,7 @@ import lincode
 from lincode import cli
 from lincode.cli import main
 from lincode.cli.commands import show_progress
-from lincode.core.encoder_step import encode
+from lincode.core.encoder_step import Thresholding, encode
 from lincode.exceptions import EnergyIncreaseError, MissingDependencyError
 from lincode.vectors import read_vectors
 
@@ -99,7 +99,7 @@ def test_errors_in_the_input_are_printed_as_one_line(
     "bug",
     [
         lambda: np.ones(3) @ np.ones(4),
-        lambda: encode(np.ones((2, 3)), np.ones((2, 4)), 0.1),
+        lambda: encode(np.ones((2, 3)), np.ones((2, 4)), Thresholding()),
         lambda: __import__("a_module_that_does_not_exist"),
         raising(ValueError("a bug")),
         raising(TypeError("a bug")),

@@ -334,7 +334,7 @@ def test_clone_pickle_save_and_seed(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_single_sample(digits: Any, mode: str) -> None:
     """Nothing can be measured without it, so the gains are 1, without a warning."""
-    for model in (SCNN(5, threshold_mode=mode), MiniBatchSCNN(5, threshold_mode=mode)):
+    for model in (SCNN(5, threshold_mode=mode), MiniBatchSCNN(5, threshold_mode=mode, max_iter=1)):
         model.set_params(random_state=0, fit_decoder=True).fit(digits[:1])
         assert_array_equal(model.gains_, np.ones(5))
         assert_array_equal(model.decoder_, model.components_)

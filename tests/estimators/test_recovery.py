@@ -29,7 +29,7 @@ def test_dictionary_of_generated_data_is_recovered(seed: int, encoder_weight: fl
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     U = rng.standard_normal((N, m)) * (rng.random((N, m)) < 0.05)
     X = U @ D + 0.01 * rng.standard_normal((N, p))
-    energy = {"encoder_weight": encoder_weight, "encoder_ridge": 0}
+    energy: Any = {"encoder_weight": encoder_weight, "encoder_ridge": 0}
     scnn = SCNN(m, alpha=0.02, random_state=seed, **energy).fit(X)
     cosine = np.abs(scnn.components_ @ D.T).max(axis=0)
     assert np.mean(cosine > 0.98) >= 0.95

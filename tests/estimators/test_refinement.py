@@ -46,7 +46,7 @@ def test_modes_and_sparse_input(kind: Any, mode: str, digits: Any) -> None:
 
 def test_change_of_refine_max_iter_after_fit_is_refused(digits: Any) -> None:
     for fit_gains in (True, False):
-        parameters = {"refine_max_iter": 3, "fit_gains": fit_gains, "random_state": 0}
+        parameters: Any = {"refine_max_iter": 3, "fit_gains": fit_gains, "random_state": 0}
         network = SCNN(24, **parameters).fit(digits)
         with pytest.raises(InvalidInputError, match="refine_max_iter was changed"):
             network.set_params(refine_max_iter=0).transform(digits)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -116,7 +117,8 @@ FLAT = {"encoder_weight": 0.0, "positive_code": True, "random_state": 48}
 @example((Rows("one_hot", n=3, p=10), Network(parameters=DEFAULTS)))
 @example((Rows("outlier_row", n=5, p=20), Network(5, 1e-7, parameters=DEFAULTS)))
 @example((Rows("uncentred", n=10, p=40), Network(5, 1e-7, parameters=DEFAULTS)))
-@fuzz(40)
+@fuzz(15)
+@pytest.mark.slow
 def test_training_on_difficult_data(case: tuple[Rows, Network]) -> None:
     """Ten fits with different seeds for each example: some failures are rare and fits are fast."""
     data, network = case
