@@ -64,7 +64,7 @@ class MissingDependencyError(ImportError):
 class EnergyIncreaseError(RuntimeError):
     """A training step increased the energy by more than rounding errors explain.
 
-    Every step decreases the energy or leaves it unchanged. This error therefore points to a bug
+    Every step decreases the energy or leaves it unchanged. This error therefore means a bug
     in lincode and not to bad input.
 
     Examples

@@ -1,7 +1,7 @@
 """Convert fitted estimators to arrays and JSON values, and back.
 
-``MODEL_CLASSES`` lists what is stored for each class. ``pack`` and ``unpack`` know nothing about
-files; :mod:`lincode.model_file` writes and reads their results.
+``MODEL_CLASSES`` lists what is stored for each class. ``pack`` and ``unpack`` do not read or
+write files; :mod:`lincode.model_file` writes and reads their results.
 """
 
 from __future__ import annotations

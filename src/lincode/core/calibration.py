@@ -30,10 +30,10 @@ MODES = ("soft", "hard", "top_k")
 MIN_LEVERAGE = 0.01
 """If the mean leverage is smaller, the outputs of the encoder are used as they are."""
 DECODER_RIDGE = 1e-3
-"""The weight, relative to the mean of SᵀS, with which the decoder is held at the dictionary."""
+"""The weight, relative to the mean of SᵀS, that pulls the decoder towards the dictionary."""
 GAIN_RIDGE = 0.1
-"""The weight, relative to the mean diagonal, with which gains are held at a common value. On five
-kinds of data the held-out error was within 0.3 % of the best weight, and no unit got the gain 0."""
+"""The weight, relative to the mean diagonal, that pulls gains towards a common value. On five kinds
+of data the held-out error was within 0.3 % of the best weight, and no unit got the gain 0."""
 MAX_GAIN_ROUNDS = 50
 MAX_GAIN_EXCHANGES = 3
 """How many rounds may pass without progress before gains are exchanged one at a time."""
@@ -58,7 +58,7 @@ def leave_one_out_outputs(
     h = np.sum(XV**2 / (factor.s2 + ridge), axis=1)
     freedom = np.maximum(1 - h, 1e-12)[:, None]
     loo = np.ascontiguousarray(U - (U - Z) / freedom)
-    # A row that has nothing in common with the others has the output 0, but rounding adds an error,
+    # A row that is orthogonal to all others has the output 0, but rounding adds an error,
     # which the gains would magnify without bound.
     rounding = 10 * float(np.finfo(X.dtype).eps) / freedom
     loo[np.abs(loo) <= rounding * np.abs(U).max(axis=1, keepdims=True)] = 0

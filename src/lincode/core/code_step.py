@@ -44,7 +44,7 @@ the tolerance, and the steps would never end.
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
 MIN_UNITS_FOR_COORDINATE_DESCENT = 64
-"""With fewer units an accelerated step is so cheap that coordinate descent gains nothing."""
+"""With fewer units an accelerated step is so cheap that coordinate descent is not faster."""
 MAX_SPARSE_DENSITY = 1 / 6
 """Rows in which at most this fraction of the units is used are finished by coordinate descent."""
 
@@ -119,7 +119,7 @@ def _leading_eigenvalues(D: Array, DDt: Array, max_ratio: float) -> tuple[float,
     """Return bounds of the two largest eigenvalues of D Dᵀ and the first eigenvector.
 
     The first bound is at most ``max_ratio`` times the second. Both bounds are equal, and the
-    vector is zero, if the first eigenvalue does not stand out.
+    vector is zero, if the first eigenvalue is less than twice the second.
     """
     m, p = D.shape
     # D Dᵀ and DᵀD have the same non-zero eigenvalues; use the smaller matrix.
@@ -132,7 +132,7 @@ def _leading_eigenvalues(D: Array, DDt: Array, max_ratio: float) -> tuple[float,
         w, Q = w[-2:], Q[:, -2:]
     first = max(float(w[-1]), 0.0)
     second = float(w[0]) if n > 1 else 0.0
-    if second < RANK_ONE_RATIO * first:  # plain steps solve a problem of rank one at once
+    if second < RANK_ONE_RATIO * first:  # plain steps solve a problem of rank one in one step
         return first, first, np.zeros(m)
     second = max(second, first / max_ratio)
     v = Q[:, -1] if m <= p else D @ Q[:, -1]
@@ -277,7 +277,7 @@ class _Iterate:
         self.U_old, self.UH_old = (U.copy(), UH.copy()) if previous is None else previous
         self.age = np.zeros(len(U), dtype=U.dtype)  # steps since the last restart of a row
         self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of soft_threshold_along
-        self.was_sparse = np.zeros(len(U), dtype=bool)  # rows that coordinate descent has seen
+        self.was_sparse = np.zeros(len(U), dtype=bool)  # rows already passed to coordinate descent
         self.Y, self.Z, self.work = (np.empty_like(U) for _ in range(3))
 
     def select(self, kept: NDArray[np.bool_]) -> _Iterate:

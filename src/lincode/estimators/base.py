@@ -53,7 +53,7 @@ DEFAULT_ALPHA = "mean"
 MAX_TRANSFORM_STEPS = 20_000
 """The largest number of accelerated steps for codes computed by optimisation."""
 CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT = 10_000, 10
-"""The encoder is calibrated with at most this number of samples, whichever is larger."""
+"""The encoder is calibrated with at most max(10,000, 10 · n_components) samples."""
 MIN_ENCODER_R2 = 0.05
 """``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
 
@@ -551,7 +551,7 @@ class BaseSCNN(DictionaryTransformer):
         threshold = matching_threshold(Z, density, positive=self.positive_code)
         gains = None
         if past_weight > 0:
-            # Gains of another mode say nothing about this one.
+            # Gains of another mode are not a useful prior.
             if self.calibrated_mode_ == self.threshold_mode:
                 gains = self.gains_
             threshold += past_weight * (self.matching_threshold_ - threshold)

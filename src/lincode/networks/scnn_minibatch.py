@@ -45,7 +45,7 @@ class Stream:
     """The weighted statistics of all rows seen"""
     XtX: Array | None = None
     momentum: Momentum | None = None
-    """The momentum of the alternation, which is carried from batch to batch"""
+    """The momentum of the alternation, which is kept between batches"""
     precision: np.dtype[np.floating] | None = None
     """The least precise dtype of any batch"""
     n_batches: int = 0

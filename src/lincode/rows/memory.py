@@ -30,7 +30,7 @@ SCAN_ENTRIES = 200_000
 BLOCK_ENTRIES = 500_000
 """The maximum number of codes (rows times units) solved together, so that they fit in the cache."""
 MIN_THREAD_ENTRIES = 100_000
-"""The minimum number of codes for which a separate thread pays off."""
+"""The minimum number of codes for which a separate thread is faster."""
 CHUNK_ROWS = 2048
 """The number of rows whose statistics are computed by one matrix product."""
 
@@ -60,7 +60,7 @@ def chunks(N: int, m: int) -> list[slice]:
     """Return the partition of N rows that determines the order of every sum.
 
     It depends on N and m only, so results do not depend on the number of threads. There are at
-    least eight chunks if each of them is worth a thread.
+    least eight chunks if each of them is large enough for a thread.
     """
     return blocks(N, max(MIN_THREAD_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
 
