@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags_array, issparse
+from scipy.sparse import csr_matrix, diags, issparse
 
 from lincode import soft_threshold
 from lincode.metrics import error_rate
@@ -89,4 +89,4 @@ def scales(A: Any) -> Any:
 
 def scaled(A: Any, scale: Any) -> Any:
     """Multiply each feature by its factor."""
-    return (A @ diags_array(scale)).tocsr() if issparse(A) else A * scale
+    return (A @ diags(scale)).tocsr() if issparse(A) else A * scale
