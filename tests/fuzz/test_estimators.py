@@ -57,6 +57,8 @@ from tests.fuzz.support import (
 N_ROWS = 12
 """Rows whose codes are solved to a high accuracy."""
 
+pytestmark = pytest.mark.slow
+
 
 def check_network(model: Any, data: Rows) -> None:
     """All that holds for the learned arrays of every estimator."""
@@ -118,7 +120,6 @@ FLAT = {"encoder_weight": 0.0, "positive_code": True, "random_state": 48}
 @example((Rows("outlier_row", n=5, p=20), Network(5, 1e-7, parameters=DEFAULTS)))
 @example((Rows("uncentred", n=10, p=40), Network(5, 1e-7, parameters=DEFAULTS)))
 @fuzz(15)
-@pytest.mark.slow
 def test_training_on_difficult_data(case: tuple[Rows, Network]) -> None:
     """Ten fits with different seeds for each example: some failures are rare and fits are fast."""
     data, network = case

@@ -20,6 +20,8 @@ from tests.fuzz.support import fitted, fuzz, state, watched
 
 REFUSALS = (ValueError, TypeError, NotFittedError)
 
+pytestmark = pytest.mark.slow
+
 
 def _with_entry(X: Any, value: Any, kind: Any = np.float64) -> Any:
     X = np.ones(X.shape, dtype=kind)
