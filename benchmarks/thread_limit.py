@@ -5,7 +5,7 @@
 
 Each operation is measured on the idle machine and while another process keeps one core busy. Two
 threads should be used from the size on at which they are faster on the idle machine and not much
-slower on the busy one. ``MIN_PARALLEL_SIZE`` in ``lincode.rows.threads`` was chosen in this way.
+slower on the busy one. ``MIN_PARALLEL_SIZE`` in ``lincode.rows.threads`` should be chosen this way.
 Run it while nothing else is running.
 """
 

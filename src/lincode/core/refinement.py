@@ -78,7 +78,7 @@ def refine_encoder(
     C, D = (C * scale).astype(X.dtype), D / scale
     best: Refined | None = None
     train_r2 = -np.inf
-    for _ in range(max_iter + 1):
+    for n_iter in range(max_iter + 1):
         Z, Z_test = (np.ascontiguousarray(rows @ C.T) for rows in (X_train, X_test))
         threshold = matching_threshold(Z, density, positive=positive)
         # A few held-out rows do not determine a threshold.
@@ -92,6 +92,8 @@ def refine_encoder(
         if best is not None and not (r2 > train_r2 and test_r2 > best.r2):
             break
         best, train_r2 = Refined(C, D, rule, np.count_nonzero(S, axis=0), test_r2), r2
+        if n_iter == max_iter:
+            break
         C, D, S = _normalised(C, D, S)
         C = C + ENCODER_STEP * _encoder_change(X_train, S, D)
     assert best is not None
