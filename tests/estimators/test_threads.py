@@ -10,7 +10,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from lincode import SCNN, MiniBatchSCNN
 from lincode.core import code_step as code_step_module
-from lincode.estimators import base
+from lincode.estimators import coding
 from lincode.networks import scnn as scnn_network
 from lincode.rows import memory, threads
 
@@ -57,8 +57,8 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
     functions = [
         (memory, "code_step"),
         (memory, "factor_rows"),
-        (base, "code_step"),
-        (base, "encode"),
+        (coding, "code_step"),
+        (coding, "encode"),
         (scnn_network, "dictionary_step"),
         (scnn_network, "encoder_step"),
         (code_step_module, "_leading_eigenvalues"),
@@ -141,7 +141,7 @@ def test_limit_is_restored_after_an_error_in_transform(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(base, "code_step", fail)
+    monkeypatch.setattr(coding, "code_step", fail)
     with pytest.raises(MemoryError):
         network.transform(digits)
     assert present_limit() == 4

@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from lincode.core.types import Rows
-from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN
+from lincode.estimators.base import BaseSCNN
+from lincode.estimators.parameters import DEFAULT_ALPHA
 from lincode.estimators.validation import (
     check_number,
     check_scaled_rows,

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.types import Array, Rows
-from lincode.estimators.base import DictionaryTransformer
+from lincode.estimators.dictionary import DictionaryTransformer
 from lincode.estimators.validation import (
     check_callback,
     check_choice,

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 
 from lincode.core.init import Start
 from lincode.core.types import Array
-from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN
+from lincode.estimators.base import BaseSCNN
+from lincode.estimators.parameters import DEFAULT_ALPHA
 from lincode.estimators.validation import (
     check_choice,
     check_flag,

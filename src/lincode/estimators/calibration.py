@@ -1,0 +1,189 @@
+"""Calibration and refinement of the encoder after training, and which encoder is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from lincode.core.calibration import CodedRows, fit_decoder, fit_gains, matching_threshold
+from lincode.core.encoder_step import Thresholding
+from lincode.core.refinement import refine_encoder
+from lincode.core.types import Array, Rows
+from lincode.estimators.parameters import ParametrisedSCNN
+from lincode.estimators.user_warnings import warn_user
+from lincode.estimators.validation import check_number, check_scaled_rows, unchanged_on_failure
+from lincode.exceptions import InvalidInputError
+from lincode.rows.memory import sample_indices
+from lincode.rows.threads import blas_threads, thread_count
+
+CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT = 10_000, 10
+"""The encoder is calibrated with at most max(10,000, 10 · n_components) samples."""
+
+
+class CalibratedEncoder(ParametrisedSCNN):
+    """The encoder of SCNN with its threshold, gains and decoder.
+
+    It needs ``components_`` (D), ``encoder_`` (C), ``usage_`` and ``matching_threshold_``, and sets
+    ``gains_``, ``decoder_``, ``refined_encoder_``, ``refined_threshold_`` and ``encoder_r2_``.
+    """
+
+    def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
+        """Adapt the threshold, the gains and the decoder to X, without training again.
+
+        Call it after a change of ``threshold_mode``, ``threshold``, ``transform_n_nonzero_coefs``
+        or ``fit_decoder``, or to choose how sparse the encoder's codes are. Use samples that the
+        network was not trained on if there are any: ``fit`` itself calibrates with leave-one-out
+        outputs of the encoder, which samples given here do not have.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+        y : ignored
+        density : float, default=None
+            The fraction of non-zeros that ``threshold="match"`` aims at. None means the density of
+            the trained codes.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            if density is not None:
+                check_number("density", density, 0)
+                if density > 1:
+                    raise InvalidInputError(f"density must be between 0 and 1, got {density!r}.")
+            X, _ = check_scaled_rows(self, X, reset=False)
+            target = float(self.usage_.mean()) if density is None else float(density)
+            sample = X[sample_indices(X.shape[0], self._n_calibration_samples())]
+            with blas_threads(thread_count(self.n_jobs)):
+                Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
+                D = self.components_.astype(np.float64)
+                threshold = matching_threshold(Z, target, positive=self.positive_code)
+                self.matching_threshold_ = threshold
+                self._calibrate(Z, sample, D, target)
+        return self
+
+    @property
+    def threshold_(self) -> float:
+        """The threshold that ``transform`` applies to the output of the encoder."""
+        check_is_fitted(self)
+        if self.refine_max_iter > 0:
+            return float(self.refined_threshold_)
+        if self.threshold == "match":
+            return float(self.matching_threshold_)
+        if self.threshold == "alpha":
+            return self._weights().threshold
+        return float(self.threshold)
+
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        """The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps."""
+        check_is_fitted(self)
+        m = len(self.components_)
+        if self.transform_n_nonzero_coefs is None:
+            return min(m, max(1, round(float(self.usage_.sum()))))
+        return min(m, int(self.transform_n_nonzero_coefs))
+
+    # The encoder and the decoder in use
+
+    def _thresholding(self, gains: Array | None = None) -> Thresholding:
+        """Return how the output of the encoder is turned into codes."""
+        k, positive = self.n_nonzero_coefs_, bool(self.positive_code)
+        return Thresholding(self.threshold_mode, self.threshold_, k, positive, gains)
+
+    def _used_encoder(self) -> Array:
+        """Return the encoder that ``transform`` applies."""
+        self._check_calibration()
+        return np.asarray(self.refined_encoder_ if self.refine_max_iter > 0 else self.encoder_)
+
+    def _checked_gains(self) -> Array | None:
+        if not self.fit_gains or self.refine_max_iter > 0:
+            return None
+        return np.asarray(self.gains_)
+
+    def _decoder(self) -> Array:
+        own = self.fit_decoder or self.refine_max_iter > 0
+        if not own or self.transform_algorithm != "encoder":
+            return np.asarray(self.components_)
+        self._check_calibration()
+        return np.asarray(self.decoder_)
+
+    def _check_calibration(self) -> None:
+        """Check that gains and decoder belong to the present ``threshold_mode``."""
+        uses_calibration = self.fit_gains or self.fit_decoder or self.refine_max_iter > 0
+        if uses_calibration and self.calibrated_mode_ != self.threshold_mode:
+            raise InvalidInputError(
+                f"threshold_mode was changed from {self.calibrated_mode_!r} to"
+                f" {self.threshold_mode!r} after fit; call calibrate(X), or fit again."
+            )
+        refined = hasattr(self, "refined_encoder_")
+        if refined != (self.refine_max_iter > 0):
+            raise InvalidInputError(
+                f"refine_max_iter was changed to {self.refine_max_iter} after fit; call"
+                " calibrate(X), or fit again."
+            )
+        if self.fit_decoder and not hasattr(self, "decoder_"):
+            raise InvalidInputError(
+                "fit_decoder was set to True after fit; call calibrate(X), or fit again."
+            )
+        if self.fit_decoder and self.calibrated_gains_ != self.fit_gains:
+            raise InvalidInputError(
+                f"fit_gains was changed to {self.fit_gains} after fit, and decoder_ does not belong"
+                " to it; call calibrate(X), or fit again."
+            )
+
+    # Calibration
+
+    def _n_calibration_samples(self) -> int:
+        m = self._n_units(self.n_features_in_)
+        return max(CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT * m)
+
+    def _calibrate(
+        self,
+        Z: Array,
+        X: Rows,
+        D: Array,
+        density: float,
+        prior: Array | None = None,
+        weight: float = 0.0,
+    ) -> None:
+        """Set gains and decoder from outputs Z of the encoder for samples X.
+
+        ``prior`` are the gains of earlier batches, and ``weight`` is their weight.
+        """
+        self.refined_threshold_ = self.matching_threshold_  # refinement replaces it
+        coded = CodedRows.of(Z, X, self._thresholding())
+        self.gains_ = fit_gains(coded, D, prior, weight)
+        gains = self.gains_ if self.fit_gains else np.ones(len(D))
+        for name in ("decoder_", "refined_encoder_"):
+            self.__dict__.pop(name, None)
+        self.encoder_r2_ = coded.r2(gains, D)
+        self.calibrated_mode_ = self.threshold_mode
+        self.calibrated_gains_ = bool(self.fit_gains)
+        if self.refine_max_iter > 0:
+            self._refine(X, D, density)
+        elif self.fit_decoder:
+            decoder = fit_decoder(coded, gains, D)
+            self.decoder_ = decoder.astype(X.dtype)
+            self.encoder_r2_ = coded.r2(gains, decoder)
+
+    def _refine(self, X: Rows, D: Array, density: float) -> None:
+        """Refine the encoder on samples X and set the attributes that belong to it."""
+        refined = refine_encoder(
+            X, self.encoder_, D, self._thresholding(), density, max_iter=self.refine_max_iter
+        )
+        self.refined_encoder_ = refined.C.astype(X.dtype)
+        self.decoder_ = refined.D.astype(X.dtype)
+        self.refined_threshold_ = refined.thresholding.threshold
+        self.encoder_r2_ = refined.r2
+        n_unused = int(np.count_nonzero((refined.used == 0) & (self.usage_ > 0)))
+        if n_unused:
+            warn_user(
+                f"{type(self).__name__}: {n_unused} of {len(D)} units are not used by the refined"
+                " encoder; use more samples or a smaller refine_max_iter.",
+            )

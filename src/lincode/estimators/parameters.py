@@ -1,0 +1,131 @@
+"""The parameters that SCNN and MiniBatchSCNN have in common: checks, and what they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lincode.core.calibration import MODES
+from lincode.core.energy import lam_max
+from lincode.estimators.dictionary import DictionaryTransformer
+from lincode.estimators.user_warnings import warn_user
+from lincode.estimators.validation import (
+    check_callback,
+    check_choice,
+    check_flag,
+    check_n_jobs,
+    check_number,
+    check_scaled_rows,
+    check_verbose,
+    parse_alpha,
+)
+from lincode.exceptions import InvalidInputError
+from lincode.networks.scnn import EnergyWeights
+from lincode.rows.protocol import RowLengths
+
+DEFAULT_ALPHA = "mean"
+"""The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
+
+
+class ParametrisedSCNN(DictionaryTransformer):
+    """The meaning of the parameters of SCNN, among them alpha relative to the data."""
+
+    def alpha_max(self, X: Any) -> float:
+        """Return the smallest alpha for which all codes are zero.
+
+        It is m/p times the length of the longest sample. It holds for training that starts from
+        a zero encoder, that is for ``init="data"`` and for an array. No ``fit`` is needed. The
+        parameter ``alpha="0.05*max"`` means 0.05 times this value.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        float
+        """
+        self._check_parameters()
+        X, lengths = check_scaled_rows(None, X, reset=False)
+        return lam_max(lengths.longest, self._n_units(X.shape[1]), X.shape[1])
+
+    def _n_units(self, n_features: int) -> int:
+        return int(n_features if self.n_components is None else self.n_components)
+
+    def _weights(self, *, eta: float | None = None) -> EnergyWeights:
+        eta = float(self.encoder_weight if eta is None else eta)
+        ridge = None if self.encoder_ridge == "auto" else float(self.encoder_ridge)
+        return EnergyWeights(self.alpha_, eta, bool(self.positive_code), ridge)
+
+    def _resolve_alpha(self, lengths: RowLengths, m: int, p: int) -> float:
+        """Return alpha as a number, from the row lengths if it is a string."""
+        factor, scale = parse_alpha(self.alpha)
+        if scale is None:
+            return factor
+        if scale == "max":
+            return factor * lam_max(lengths.longest, m, p)
+        # With fewer than four units √m would be close to alpha_max or above it.
+        return float(factor * min(np.sqrt(m), m / 2) / p * lengths.mean)
+
+    def _warn_if_alpha_is_too_large(self, lengths: RowLengths, m: int, p: int) -> None:
+        """Warn before training that all codes will be zero."""
+        limit = lam_max(lengths.longest, m, p)
+        if limit == 0:
+            reason = "X is all zero"
+        elif self.alpha_ >= limit * (1 - 1e-9):
+            given = f"{self.alpha_:.3g}" + (
+                f" ({self.alpha!r})" if isinstance(self.alpha, str) else ""
+            )
+            reason = (
+                f"alpha is {given}, but it must be below alpha_max, which is {limit:.3g} for these"
+                " data. Try alpha='0.1*max'"
+            )
+        else:
+            return
+        name = type(self).__name__
+        warn_user(f"{name}: all codes will be zero: {reason}.")
+
+    def _check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, integer=True, or_none=True)
+        parse_alpha(self.alpha)
+        check_number("encoder_weight", self.encoder_weight, 0)
+        if not isinstance(self.encoder_ridge, str):
+            check_number("encoder_ridge", self.encoder_ridge, 0)
+        elif self.encoder_ridge != "auto":
+            raise InvalidInputError(
+                "encoder_ridge must be 'auto' or a number of at least 0, got"
+                f" {self.encoder_ridge!r}."
+            )
+        check_choice("threshold_mode", self.threshold_mode, MODES)
+        check_number("refine_max_iter", self.refine_max_iter, 0, integer=True)
+        if self.refine_max_iter > 0 and self.threshold != "match":
+            raise InvalidInputError(
+                "refine_max_iter > 0 requires threshold='match', because refinement changes the"
+                f" scale of the encoder; got threshold={self.threshold!r}."
+            )
+        coefs = self.transform_n_nonzero_coefs
+        check_number("transform_n_nonzero_coefs", coefs, 1, integer=True, or_none=True)
+        if not isinstance(self.threshold, str):
+            check_number("threshold", self.threshold, 0)
+        elif self.threshold not in ("match", "alpha"):
+            raise InvalidInputError(
+                "threshold must be 'match', 'alpha' or a number of at least 0, got"
+                f" {self.threshold!r}."
+            )
+        check_number("tol", self.tol, 0)
+        check_number("transform_tol", self.transform_tol, 0)
+        check_choice("transform_algorithm", self.transform_algorithm, ("encoder", "exact", "lasso"))
+        if isinstance(self.init, str):
+            check_choice("init", self.init, ("data", "paper"))
+        check_verbose(self.verbose)
+        check_callback(self.callback)
+        for name in ("split_sign", "positive_code", "sparse_output", "fit_gains", "fit_decoder"):
+            check_flag(name, getattr(self, name))
+        if self.split_sign and self.positive_code:
+            raise InvalidInputError(
+                "split_sign=True and positive_code=True exclude each other, because positive codes"
+                " have no negative part; set one of them to False."
+            )
+        check_n_jobs(self.n_jobs)
