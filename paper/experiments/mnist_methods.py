@@ -43,6 +43,8 @@ CITED = (
 """The paper's Table 1, which cites numbers of other publications."""
 PAPER_SCNN = 0.02
 NOISY = "lincode: SCNN, noise in training"
+RIDGE = "lincode: SCNN, ridge on the encoder"
+SCNN_ROWS = {None: "SCNN", "noise": NOISY, "encoder_ridge": RIDGE}
 PARTS = "lincode: SCNN, positive and negative parts"
 CLOSE = 0.002
 """A difference of errors that counts as very close. Our criterion."""
@@ -175,8 +177,8 @@ def best(records: Sequence[Record]) -> dict[str, tuple[Record, Mapping[str, Any]
 def by_method(record: Record) -> Mapping[str, Mapping[str, Any]]:
     """Return the results in a record by method."""
     if record.run.group == "mnist-units":
-        noise = record.run.settings.get("noise")
-        return {NOISY if noise else "SCNN": record["plain"], PARTS: record["split"]}
+        name = SCNN_ROWS[mnist_units.regulariser_of(record)]
+        return {name: record["plain"], PARTS: record["split"]}
     return {record["method"]: record.result}
 
 

@@ -45,9 +45,10 @@ def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     return NETWORKS[name](n_components=m, alpha=float(lam), random_state=seed, **settings)
 
 
-def build_minibatch(m: int, lam: float, seed: int) -> MiniBatchSCNN:
+def build_minibatch(m: int, lam: float, seed: int, encoder_ridge: float = 0) -> MiniBatchSCNN:
     """Return an unfitted SCNN that is trained on mini-batches."""
-    return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **PAPER_ENCODER)
+    settings = PAPER_ENCODER | {"encoder_ridge": encoder_ridge}
+    return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **settings)
 
 
 def relearned_codes(scnn: Any, X: Any) -> Any:
