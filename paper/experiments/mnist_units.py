@@ -35,7 +35,7 @@ NOISE = 0.3
 units are 2.41 % without noise, 2.12 % with 0.2, 2.02 % with 0.3 and 2.53 % with 0.5. The noise acts
 on the encoder like a ridge penalty. A ridge of 0.3² per digit on an encoder trained without noise
 is as good for plain codes (1.98 %) but not for split ones (1.71 % instead of 1.42 %)."""
-RIDGES = (0.3, 1.0, 3.0)
+RIDGES = (0.1, 0.3, 1.0, 3.0)
 """encoder_ridge in place of noise. The noise above is a ridge of 0.3² per digit, which is 0.8 times
 the mean eigenvalue of XᵀX/N."""
 CS = {"plain": [1.0, 3.0], "split": [1.0]}
