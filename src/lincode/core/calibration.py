@@ -108,6 +108,9 @@ class CodedRows:
             X2=float(np.sum(np.square(values, dtype=np.float64))),
         )
 
+    def __add__(self, other: CodedRows) -> CodedRows:
+        return CodedRows(self.StS + other.StS, self.StX + other.StX, self.X2 + other.X2)
+
     def r2(self, gains: Array, D: Array) -> float:
         """Return 1 − ‖X − S diag(g) D‖²/‖X‖², the fraction of X that is reconstructed."""
         if self.X2 == 0:

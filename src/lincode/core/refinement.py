@@ -5,17 +5,21 @@ that it is used for: its thresholded outputs S(C) reconstruct X with a decoder D
 
     J(C, D') = ‖X − S(C) D'‖².
 
-Each round holds the support of S fixed. On the support S is linear in C, so the round consists of
-two block steps:
+Each round takes random rows, computes their codes and holds the support of the codes fixed. With
+the mask M of the support, S = M ∘ (X Cᵀ) (minus a constant for soft thresholds) is linear in C, so
+J is quadratic in C and in D'. The round consists of two block steps:
 
     D'  least squares (``calibration.py``); then its rows are normalised, and C is multiplied by
         their norms;
-    C   half of a step towards the minimiser, for each unit over the rows in which it is active, of
-        the ridge regression with the targets  S[:, j] + ½ (X − S D') D'[j]ᵀ.
+    C   a few conjugate gradient steps on J + Σ_j ρ_j ‖C[j] − C_old[j]‖². The gradient and the
+        Hessian are
 
-The ridge regressions of all units are solved together by a few conjugate gradient steps, which are
-matrix products. A round is kept only if J decreases on the rows that it was computed from and on
-held-out rows; otherwise it is undone and the refinement ends. The paper does not have this step.
+            ∇ = −2 (M ∘ (X − S D') D'ᵀ)ᵀ X,      V ↦ 2 (M ∘ (M ∘ X Vᵀ) D' D'ᵀ)ᵀ X + 2 ρ V.
+
+The change of C also changes the support, so J may increase although the quadratic model decreases.
+The change is therefore halved until J decreases on the rows of the round. The encoder that is
+returned is the one of the round with the smallest error of held-out rows. The paper does not have
+this step.
 """
 
 from __future__ import annotations
@@ -23,22 +27,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
 
 from lincode.core.calibration import CodedRows, fit_decoder, matching_threshold
 from lincode.core.encoder_step import Thresholding
 from lincode.core.types import Array, Rows
 
-HELD_OUT_STEP = 10
-"""One row in ten is held out to decide when to stop."""
+MIN_BATCH, BATCH_ROWS_PER_UNIT = 4000, 10
+"""A round uses max(4000, 10 m) random training rows, but at most half of them. Rounds on other rows
+do not get stuck at the same supports: for 40,000 patches with 15 % non-zeros, the error was 0.123
+after 120 rounds of 4000 rows, and 0.133 after 40 rounds of all rows, in more than twice the time."""
+MAX_HELD_OUT = 10_000
+"""One row in ten is held out, but at most this number."""
+MAX_DECODER_ROWS = 100_000
+"""The final decoder is fitted to at most this number of rows."""
+BLOCK_ROWS = 4096
+"""The number of rows whose codes are computed at a time."""
 MIN_THRESHOLD_ROWS = 50
 """With fewer held-out rows the threshold is computed from all rows."""
-CG_STEPS = 3
-"""Conjugate gradient steps per round. Ten gave the same errors on patches and MNIST digits."""
-RIDGE = 0.1
-"""The ridge of each unit, relative to the mean eigenvalue of its rows."""
-TARGET_STEP, ENCODER_STEP = 0.5, 0.5
-"""The fractions of the residual in the targets, and of the step of the encoder. Larger steps were
-faster on patches but diverged on MNIST digits."""
+CG_STEPS = 2
+"""Conjugate gradient steps per round."""
+RIDGE = 0.3
+"""ρ_j, relative to the mean eigenvalue of XᵀX in the rows in which unit j is active."""
+MIN_STEP, STEP_GROWTH = 0.02, 1.5
+"""The refinement ends if not even this fraction of the change decreases J. After a successful round
+the fraction grows by the second number, up to 1."""
+PATIENCE = 10
+"""The refinement ends if the held-out error has not decreased for this number of rounds."""
+MAX_PRECONDITIONED_FEATURES = 2048
+"""With more features the eigenvectors of XᵀX are too expensive for the preconditioner."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,8 @@ class Refined:
     """The number of rows that use each unit, shape (m,)"""
     r2: float
     """The fraction of the held-out rows that is reconstructed, 1 − ‖X − S D'‖²/‖X‖²"""
+    n_iter: int
+    """The number of rounds"""
 
 
 def refine_encoder(
@@ -69,35 +89,113 @@ def refine_encoder(
     The threshold that is returned is that of the held-out rows. Codes have no gains, because the
     decoder makes them redundant.
     """
-    held_out = np.random.RandomState(0).permutation(X.shape[0]) % HELD_OUT_STEP == 0
-    X_train, X_test = (X[~held_out], X[held_out]) if X.shape[0] > 1 else (X, X)
-    rule, positive = replace(thresholding, gains=None), thresholding.positive
-    # Rows of unit scale, so that no product overflows; the codes do not change.
-    scale = _scale(X)
-    X_train, X_test = X_train / X.dtype.type(scale), X_test / X.dtype.type(scale)
-    C, D = (C * scale).astype(X.dtype), D / scale
-    best: Refined | None = None
-    train_r2 = -np.inf
+    rows = _SplitRows(X)
+    coder = _Coder(replace(thresholding, gains=None), density)
+    C, D = (C * rows.scale).astype(X.dtype), D / float(rows.scale)
+    batch_size = min(max(MIN_BATCH, BATCH_ROWS_PER_UNIT * len(C)), max(len(rows.train) // 2, 1000))
+    preconditioner = _Preconditioner.of(rows.batch(batch_size))
+    best_C, best_r2, best_round, step = C, -np.inf, 0, 1.0
     for n_iter in range(max_iter + 1):
-        Z, Z_test = (np.ascontiguousarray(rows @ C.T) for rows in (X_train, X_test))
-        threshold = matching_threshold(Z, density, positive=positive)
-        # A few held-out rows do not determine a threshold.
-        Z_match = Z_test if len(Z_test) >= MIN_THRESHOLD_ROWS else np.vstack([Z, Z_test])
-        rule = replace(rule, threshold=matching_threshold(Z_match, density, positive=positive))
-        S = replace(rule, threshold=threshold).apply(Z)
-        coded = CodedRows.of_codes(S, X_train)
+        batch = rows.batch(batch_size)
+        S = coder.codes(batch, C)
+        coded = CodedRows.of_codes(S, batch)
         D = fit_decoder(coded, np.ones(len(D)), D)
-        r2 = coded.r2_of_decoder(D)
-        test_r2 = CodedRows.of_codes(rule.apply(Z_test), X_test).r2_of_decoder(D)
-        if best is not None and not (r2 > train_r2 and test_r2 > best.r2):
-            break
-        best, train_r2 = Refined(C, D, rule, np.count_nonzero(S, axis=0), test_r2), r2
-        if n_iter == max_iter:
+        r2, held_out_r2 = coded.r2_of_decoder(D), coder.r2(rows.held_out, C, D)
+        if held_out_r2 > best_r2:
+            best_C, best_r2, best_round = C, held_out_r2, n_iter
+        if n_iter == max_iter or n_iter - best_round == PATIENCE:
             break
         C, D, S = _normalised(C, D, S)
-        C = C + ENCODER_STEP * _encoder_change(X_train, S, D)
-    assert best is not None
-    return replace(best, C=best.C / X.dtype.type(scale), D=best.D * scale)
+        change = _encoder_change(batch, S, D, preconditioner)
+        step = _decreasing_step(batch, C, change, D, r2, coder, step)
+        if step < MIN_STEP:
+            break
+        C, step = C + X.dtype.type(step) * change, min(1.0, STEP_GROWTH * step)
+    return _refined(rows, best_C, D, coder, n_iter)
+
+
+def _decreasing_step(
+    X: Rows, C: Array, change: Array, D: Array, r2: float, coder: _Coder, step: float
+) -> float:
+    """Halve the step until C + step · change, with its best decoder, has a larger r2."""
+    while step >= MIN_STEP:
+        coded = CodedRows.of_codes(coder.codes(X, C + X.dtype.type(step) * change), X)
+        if coded.r2_of_decoder(fit_decoder(coded, np.ones(len(D)), D)) > r2:
+            break
+        step /= 2
+    return step
+
+
+def _refined(rows: _SplitRows, C: Array, D: Array, coder: _Coder, n_iter: int) -> Refined:
+    """Fit the final threshold and decoder of the encoder C."""
+    X_test, X_train = rows.held_out, rows.batch(MAX_DECODER_ROWS)
+    # A few held-out rows do not determine a threshold.
+    enough = X_test.shape[0] >= MIN_THRESHOLD_ROWS
+    rule = coder.thresholding(X_test if enough else X_train, C)
+    used = np.zeros(len(C), dtype=np.intp)
+    total: CodedRows | None = None
+    for start in range(0, X_train.shape[0], BLOCK_ROWS):
+        block = X_train[start : start + BLOCK_ROWS]
+        S = rule.apply(_outputs(block, C))
+        used += np.count_nonzero(S, axis=0)
+        coded = CodedRows.of_codes(S, block)
+        total = coded if total is None else total + coded
+    assert total is not None
+    D = fit_decoder(total, np.ones(len(D)), D)
+    r2 = CodedRows.of_codes(rule.apply(_outputs(X_test, C)), X_test).r2_of_decoder(D)
+    return Refined(C / rows.scale, D * float(rows.scale), rule, used, r2, n_iter)
+
+
+class _SplitRows:
+    """Training and held-out rows, divided by the largest value so that no product overflows.
+
+    The codes do not change if C is multiplied by this value.
+    """
+
+    def __init__(self, X: Rows) -> None:
+        N = X.shape[0]
+        self.X, self.rng = X, np.random.RandomState(0)
+        self.scale = X.dtype.type(float(abs(X).max()) or 1.0)
+        n = min(max(N // 10, 1), MAX_HELD_OUT)
+        order = self.rng.permutation(N)
+        self.train = order[n:] if N > 1 else order
+        self.held_out = self._take(order[:n])
+
+    def _take(self, indices: NDArray[np.intp]) -> Rows:
+        return self.X[np.sort(indices)] / self.scale
+
+    def batch(self, size: int) -> Rows:
+        """Return at most ``size`` random training rows."""
+        return self._take(self.rng.permutation(self.train)[:size])
+
+
+@dataclass(frozen=True)
+class _Coder:
+    """The codes of an encoder at a given density."""
+
+    rule: Thresholding
+    density: float
+
+    def thresholding(self, X: Rows, C: Array) -> Thresholding:
+        """Return the rule with the threshold at which the codes of X have the density."""
+        return self._rule_of(_outputs(X, C))
+
+    def _rule_of(self, Z: Array) -> Thresholding:
+        threshold = matching_threshold(Z, self.density, positive=self.rule.positive)
+        return replace(self.rule, threshold=threshold)
+
+    def codes(self, X: Rows, C: Array) -> Array:
+        """Return the codes of X at the given density."""
+        Z = _outputs(X, C)
+        return self._rule_of(Z).apply(Z)
+
+    def r2(self, X: Rows, C: Array, D: Array) -> float:
+        """Return the fraction of X that its codes reconstruct with the decoder D."""
+        return CodedRows.of_codes(self.codes(X, C), X).r2_of_decoder(D)
+
+
+def _outputs(X: Rows, C: Array) -> Array:
+    return np.ascontiguousarray(X @ C.T)
 
 
 def _normalised(C: Array, D: Array, S: Array) -> tuple[Array, Array, Array]:
@@ -108,38 +206,64 @@ def _normalised(C: Array, D: Array, S: Array) -> tuple[Array, Array, Array]:
     return C * scale[:, None], D / norms[:, None], S * scale
 
 
-def _encoder_change(X: Rows, S: Array, D: Array) -> Array:
-    """Return the change of C that solves the ridge regressions of all units on their support.
-
-    With the mask M of the support, unit j solves
-    (Xᵀ diag(M[:, j]) X + ρ_j I) δ = Xᵀ (M[:, j] ∘ ½ (X − S D) D[j]ᵀ).
-    """
-    D = D.astype(S.dtype)
+def _encoder_change(X: Rows, S: Array, D: Array, preconditioner: _Preconditioner) -> Array:
+    """Return conjugate gradient steps of C on J + Σ_j ρ_j ‖C[j] − C_old[j]‖² for fixed supports."""
+    n, D = X.shape[0], D.astype(S.dtype)
+    DDt = D @ D.T
     M = (S != 0).astype(S.dtype)
-    target = (np.asarray(X @ D.T) - S @ (D @ D.T)) * (TARGET_STEP * M)
-    squares = _row_squares(X).astype(S.dtype)
-    ridge = (RIDGE / X.shape[1] * (M.T @ squares))[:, None]
-    residual = np.asarray(target.T @ X)
-    change, direction = np.zeros_like(residual), residual.copy()
-    norm = np.einsum("jp,jp->j", residual, residual)
+    usage = M.mean(axis=0)[:, None]
+    ridge = RIDGE * preconditioner.mean_eigenvalue * usage
+
+    def hessian(V: Array) -> Array:
+        Y = np.asarray(X @ V.T) * M
+        Y = (Y @ DDt) * M
+        return np.asarray(Y.T @ X) / n + ridge * V
+
+    residual = np.asarray(((np.asarray(X @ D.T) - S @ DDt) * M).T @ X) / n
+    change, direction = np.zeros_like(residual), np.zeros_like(residual)
+    previous = np.inf
     for _ in range(CG_STEPS):
-        product = np.asarray((np.asarray(X @ direction.T) * M).T @ X) + ridge * direction
-        curvature = np.einsum("jp,jp->j", direction, product)
-        length = np.divide(norm, curvature, out=np.zeros_like(norm), where=curvature > 0)[:, None]
+        scaled = preconditioner.solve(residual, usage, ridge)
+        norm = float(np.vdot(residual, scaled))
+        direction = scaled + (norm / previous) * direction
+        product = hessian(direction)
+        curvature = float(np.vdot(direction, product))
+        if not (curvature > 0 and norm > 0):
+            break
+        length = norm / curvature
         change += length * direction
         residual -= length * product
-        previous, norm = norm, np.einsum("jp,jp->j", residual, residual)
-        factor = np.divide(norm, previous, out=np.zeros_like(norm), where=previous > 0)
-        direction = residual + factor[:, None] * direction
+        previous = norm
     return change
 
 
-def _scale(X: Rows) -> float:
-    """Return the largest absolute value of X, or 1 if X is zero."""
-    return float(abs(X).max()) or 1.0
+@dataclass(frozen=True)
+class _Preconditioner:
+    """An approximation of the Hessian: u_j XᵀX/n + ρ_j I for a unit that a fraction u_j of the
+    rows uses. ``V`` is None if the eigenvectors are not computed; XᵀX is then replaced by a
+    multiple of the identity.
+    """
 
+    eigenvalues: Array
+    V: Array | None
+    mean_eigenvalue: float
 
-def _row_squares(X: Rows) -> Array:
-    if hasattr(X, "multiply"):
-        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", X, X))
+    @classmethod
+    def of(cls, X: Rows) -> _Preconditioner:
+        """Compute the eigenvalues and eigenvectors of XᵀX/n."""
+        n, p = X.shape
+        mean = float(abs(X).power(2).sum() if hasattr(X, "power") else np.vdot(X, X)) / (n * p)
+        if p > MAX_PRECONDITIONED_FEATURES:
+            return cls(np.full(1, mean, dtype=X.dtype), None, mean)
+        XtX = X.T @ X
+        XtX = np.asarray(XtX.toarray() if hasattr(XtX, "toarray") else XtX, dtype=np.float64)
+        eigenvalues, V = scipy.linalg.eigh(XtX / n)
+        return cls(np.maximum(eigenvalues, 0).astype(X.dtype), V.astype(X.dtype), mean)
+
+    def solve(self, A: Array, usage: Array, ridge: Array) -> Array:
+        """Return A multiplied by the inverse of the approximate Hessian."""
+        scale = usage * self.eigenvalues + ridge
+        scale[scale <= 0] = 1.0
+        if self.V is None:
+            return np.asarray(A / scale)
+        return np.asarray(((A @ self.V) / scale) @ self.V.T)
