@@ -113,10 +113,12 @@ class BaseSCNN(SparseCoder):
         """
         name = type(self).__name__
         if not self.usage_.any() and not alpha_is_too_large:
+            # The solver of the paper does not replace atoms that no sample uses.
+            paper = getattr(self, "solver", "auto") == "paper"
+            advice = "solver='auto'" if paper else "more iterations"
             warn_user(
                 f"{name}: all trained codes are zero: alpha, {self.alpha_:.3g}, is too large for"
-                " the atoms that training started from. Use a smaller alpha or more iterations;"
-                " solver='paper' does not replace atoms that no sample uses."
+                f" the atoms that training started from. Use a smaller alpha or {advice}."
             )
         if self.transform_algorithm != "encoder" or not self.usage_.any():
             return
