@@ -39,7 +39,7 @@ def compare_on_digits() -> None:
             for _ in range(REPEATS):
                 paper = SCNN(**common, solver="paper")
                 paper_seconds = seconds_of(partial(paper.fit, X))
-                target = paper.energy_ / len(X)
+                target = paper.energy_
                 default = SCNN(**common, callback=partial(target_is_reached, target))
                 times.append((paper_seconds, seconds_of(partial(default.fit, X))))
             slow, fast = np.median(times, axis=0)

@@ -328,7 +328,8 @@ def with_nan(A: Any) -> Any:
         (set_header("class", to="SAANN"), "SAANN has no parameter encoder_ridge, encoder_weight"),
         (set_header("class", to="SCNNCV"), "this version of lincode knows only SCNN, "),
         (set_header("class", to=["SCNN"]), "this version of lincode knows only SCNN, "),
-        (set_header("format", to=FORMAT + 1), "reads formats up to 1; upgrade"),
+        (set_header("format", to=FORMAT + 1), f"format {FORMAT + 1}, .* up to {FORMAT}; upgrade"),
+        (set_header("format", to=1), "format 1, which an earlier version .* Fit the model again"),
         (set_header("format", to=None), "its header cannot be read"),
         (set_header("parameters", to=[]), "is damaged"),
         (
@@ -437,3 +438,26 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="device or a pipe"):
         load(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("cls", [SCNN, MiniBatchSCNN])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"threshold_mode": "top_k"},
+        {"fit_decoder": True, "fit_gains": False},
+        {"refine_max_iter": 3},
+    ],
+    ids=str,
+)
+def test_the_calibration_is_stored(cls: Any, parameters: dict[str, Any], tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about units that the refined encoder does not use
+        model = cls(8, 0.2, random_state=0, tol=1e-2, **parameters).fit(X)
+        model.calibrate(X, density=0.4)
+    again = load(save_to(tmp_path, model))
+    assert_same(model, again)
+    assert again.matching_density_ == 0.4
+    for name in ("threshold_", "n_nonzero_coefs_", "encoder_r2_"):
+        assert getattr(again, name) == getattr(model, name), name
+    assert_array_equal(again.reconstruct(X), model.reconstruct(X))

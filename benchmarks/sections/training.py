@@ -20,7 +20,7 @@ def run(X: Any, quick: bool) -> Section:
     batches = MiniBatchSCNN(m, ALPHA, random_state=0, batch_size=min(8192, n // 4))
     scnn_seconds = seconds_of(partial(scnn.fit, X))
     batch_seconds = seconds_of(partial(batches.fit, X))
-    scnn_energy, batch_energy = scnn.energy_ / n, -batches.score(X)
+    scnn_energy, batch_energy = scnn.energy_, -batches.score(X)
     best = min(scnn_energy, batch_energy)
     near_best = time_to_reach(curve, 1.01 * best)
     curves = {"SCNN": curve, "MiniBatchSCNN": [(batch_seconds, batch_energy)]}
@@ -54,7 +54,7 @@ def compare_with_algorithm_1(
     iteration is measured on twice as many digits and is scaled to all digits.
     """
     n = 100 if quick else 2000
-    goal = 1.01 * SCNN(m, ALPHA, random_state=0).fit(X[:n]).energy_ / n
+    goal = 1.01 * SCNN(m, ALPHA, random_state=0).fit(X[:n]).energy_
     path = run_algorithm_1(X[:n], m, PAPER_ITERATIONS, goal)
     longer = run_algorithm_1(X[: 2 * n], m, 3, 0.0)
     curves[f"Algorithm 1, {n} digits"], curves[f"Algorithm 1, {2 * n} digits"] = path, longer

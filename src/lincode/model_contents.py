@@ -85,6 +85,7 @@ WEIGHTS = {"components_": "mp", "encoder_": "mp", "energy_path_": "t"}
 SCNN_VALUES: dict[str, type[Any]] = {
     "alpha_": Real,
     "matching_threshold_": Real,
+    "matching_density_": Real,
     "encoder_ridge_": Real,
     "noise_variance_": Real,
     "encoder_r2_": Real,

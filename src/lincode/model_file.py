@@ -27,8 +27,10 @@ from lincode.exceptions import ModelFileError
 from lincode.model_contents import MODEL_CLASSES, pack, unpack
 from lincode.vectors import atomic_write
 
-FORMAT = 1
-"""Version of the format. It increases when older versions of lincode cannot read new files."""
+FORMAT = 2
+"""Version of the format. It increases when the stored attributes or their meaning change."""
+OLDEST_FORMAT = 2
+"""The oldest format that can be read. Files of format 1 have no calibration of the encoder."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -206,6 +208,12 @@ def _parse_header(name: str, metadata: Any) -> dict[str, Any]:
         version, class_name = int(header["format"]), str(header["class"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{name} is damaged: its header cannot be read ({error}).") from error
+    if version < OLDEST_FORMAT:
+        raise ModelFileError(
+            f"{name} is a model file of format {version}, which an earlier version of lincode"
+            f" wrote; this version reads formats from {OLDEST_FORMAT} on. Fit the model again and"
+            " save it."
+        )
     if version > FORMAT:
         raise ModelFileError(
             f"{name} is a model file of format {version}, but this version of lincode reads formats"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ FIT = "fit X.npy -m 8 --alpha 0.2 --tol 1e-2 -o model -q"
 def test_fit_passes_options_to_the_estimator(here: Path, alpha: str, threshold: str) -> None:
     line = (
         f"fit X.npy -m 8 --alpha {alpha} --threshold {threshold} --encoder-weight 2"
-        " --max-iter 100 --tol 1e-2 --seed 3 --jobs 1 -o model -q"
+        " --max-iter 100 --tol 1e-2 --random-state 3 --n-jobs 1 -o model -q"
     )
     assert run(line) == 0
     expected = SCNN(
@@ -74,6 +75,56 @@ def test_fit_passes_options_to_the_estimator(here: Path, alpha: str, threshold: 
     ).fit(X)
     assert load("model").get_params() == expected.get_params()
     assert_array_equal(load("model").transform(X), expected.transform(X))
+
+
+@pytest.mark.parametrize("minibatch", [False, True])
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        ("--encoder-ridge 0.5 --threshold-mode soft", {"encoder_ridge": 0.5}),
+        ("--encoder-ridge auto --threshold-mode soft --no-fit-gains", {"fit_gains": False}),
+        ("--threshold-mode top_k", {"threshold_mode": "top_k"}),
+        (
+            "--threshold-mode top_k --transform-n-nonzero-coefs 3 --fit-gains --fit-decoder",
+            {"threshold_mode": "top_k", "transform_n_nonzero_coefs": 3, "fit_decoder": True},
+        ),
+        ("--refine-max-iter 4", {"refine_max_iter": 4}),
+        ("--refine-max-iter 0 --no-fit-decoder", {}),
+        (
+            "--transform-algorithm lasso --transform-tol 1e-3 --split-sign",
+            {"transform_algorithm": "lasso", "transform_tol": 1e-3, "split_sign": True},
+        ),
+        ("--positive-code --alpha 0.5*mean", {"positive_code": True, "alpha": "0.5*mean"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_options_of_the_encoder(
+    here: Path, options: str, parameters: dict[str, Any], minibatch: bool
+) -> None:
+    """Options have the names of the parameters."""
+    flag = "--minibatch" if minibatch else ""
+    assert run(f"fit X.npy -m 8 --tol 1e-2 {options} {flag} -o model -q") == 0
+    expected = (MiniBatchSCNN if minibatch else SCNN)(8, tol=1e-2, random_state=0)
+    if "soft" in options:
+        parameters = parameters | {"threshold_mode": "soft"}
+    expected.set_params(**parameters).fit(X)
+    model = load("model")
+    assert model.get_params() == expected.get_params()
+    assert_array_equal(model.transform(X), expected.transform(X))
+    assert_array_equal(model.reconstruct(X), expected.reconstruct(X))
+
+
+@pytest.mark.parametrize("command", ["fit", "encode", "decode"])
+def test_options_have_the_names_of_parameters(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(f"{command} --help")
+    options = re.findall(r"(?<!\S)--(?:no-)?([a-z-]+)", capsys.readouterr().out)
+    names = {option.replace("-", "_") for option in options}
+    assert "transform_algorithm" in names
+    others = {"help", "output", "key", "quiet", "dtype", "minibatch", "batch_size"}
+    assert names - others <= set(SCNN().get_params())
 
 
 @pytest.mark.parametrize("option", ["", "--minibatch"])
@@ -114,7 +165,7 @@ def test_fit_with_another_precision(here: Path) -> None:
 @pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso"])
 @pytest.mark.parametrize("suffix", ["npz", "npy", "csv", "parquet"])
 def test_encode_and_decode(model: Any, suffix: str, algorithm: str) -> None:
-    assert run(f"encode model X.npy -o codes.{suffix} --algorithm {algorithm} -q") == 0
+    assert run(f"encode model X.npy -o codes.{suffix} --transform-algorithm {algorithm} -q") == 0
     assert run(f"decode model codes.{suffix} -o decoded.{suffix} -q") == 0
     model.set_params(transform_algorithm=algorithm)
     codes, decoded = read_vectors(f"codes.{suffix}").X, read_vectors(f"decoded.{suffix}").X
@@ -154,8 +205,41 @@ def test_encode_with_another_threshold(model: Any, capsys: pytest.CaptureFixture
     assert_array_equal(np.load("codes.npy"), model.set_params(threshold=0.0).transform(X))
     assert run("encode model X.npy -o codes.npy --threshold alpha -q") == 0
     assert_array_equal(np.load("codes.npy"), model.set_params(threshold="alpha").transform(X))
-    assert run("encode model X.npy -o codes.npy --threshold 0.1 --algorithm exact") == 2
-    assert "--threshold applies to the algorithm encoder, got exact" in capsys.readouterr().err
+    assert run("encode model X.npy -o codes.npy --threshold 0.1 --transform-algorithm exact") == 2
+    assert (
+        "--threshold applies to transform_algorithm encoder with threshold_mode hard or soft"
+        in capsys.readouterr().err
+    )
+
+
+def test_encode_with_another_number_of_nonzeros(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fit X.npy -m 8 --threshold-mode top_k -o model -q") == 0
+    assert run("encode model X.npy -o codes.npy --transform-n-nonzero-coefs 2 -q") == 0
+    codes = np.load("codes.npy")
+    assert (np.count_nonzero(codes, axis=1) == 2).all()
+    model = load("model").set_params(transform_n_nonzero_coefs=2)
+    assert_array_equal(codes, model.transform(X))
+    for options in (
+        "--threshold 0.1",
+        "--transform-n-nonzero-coefs 2 --transform-algorithm lasso",
+    ):
+        assert run(f"encode model X.npy -o codes.npy {options}") == 2
+        assert f"{options.split()[0]} applies to" in capsys.readouterr().err
+
+
+def test_info_of_a_refined_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scnn = SCNN(8, threshold_mode="top_k", refine_max_iter=3, tol=1e-2, random_state=0)
+    save(scnn.fit(X), "model")
+    assert run("info model --json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["refined"] is printed["decoder"] is True
+    assert printed["n_nonzero_coefs"] == scnn.n_nonzero_coefs_
+    assert "threshold" not in printed
+    assert printed["encoder_r2"] == scnn.encoder_r2_
+    assert run("info model") == 0
+    assert "refined              True\n" in capsys.readouterr().out
 
 
 def test_column_names_are_stored_and_compared(
@@ -188,7 +272,13 @@ def test_info(model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     printed = json.loads(capsys.readouterr().out)
     assert printed["energy"] == model.energy_
     assert printed["threshold"] == model.matching_threshold_
-    assert printed["sparsity"] == 1 - model.usage_.mean()
+    assert printed["density"] == model.usage_.mean()
+    assert printed["encoder_ridge"] == model.encoder_ridge_
+    assert printed["encoder_r2"] == model.encoder_r2_
+    assert printed["matching_density"] == model.matching_density_
+    assert (printed["decoder"], printed["refined"]) == (False, False)
+    assert printed["threshold_mode"] == "hard"
+    assert "n_nonzero_coefs" not in printed
     assert printed["parameters"] == model.get_params()
 
 
@@ -201,9 +291,9 @@ def test_info_and_encode_with_another_estimator(
     assert "threshold" not in json.loads(capsys.readouterr().out)
     assert run("encode model X.npy -o codes.npy -q") == 0
     assert_array_equal(np.load("codes.npy"), estimator.transform(X))
-    assert run("encode model X.npy -o codes.npy --algorithm exact") == 2
+    assert run("encode model X.npy -o codes.npy --transform-algorithm exact") == 2
     assert (
-        "SAANN has no parameter transform_algorithm; leave --algorithm out"
+        "SAANN has no parameter transform_algorithm; leave --transform-algorithm out"
         in capsys.readouterr().err
     )
 
@@ -280,18 +370,26 @@ def test_invalid_input_is_reported_and_no_file_is_written(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("fit X.npy -o m -m many", "-m/--components: must be an integer of at least 1, got 'many'"),
-        ("fit X.npy -o m -m 0", "-m/--components: must be an integer of at least 1, got '0'"),
+        (
+            "fit X.npy -o m -m many",
+            "-m/--n-components: must be an integer of at least 1, got 'many'",
+        ),
+        ("fit X.npy -o m -m 0", "-m/--n-components: must be an integer of at least 1, got '0'"),
         ("fit X.npy -o m --max-iter 0", "--max-iter: must be an integer of at least 1"),
         ("fit X.npy -o m --batch-size 1.5", "--batch-size: must be an integer of at least 1"),
         ("fit X.npy -o m --alpha -1", "--alpha: must be a number of at least 0, got '-1'"),
         ("fit X.npy -o m --alpha nan", "--alpha: must be a number of at least 0, got 'nan'"),
+        ("fit X.npy -o m --encoder-ridge x", "--encoder-ridge: must be .* at least 0 or auto"),
+        ("fit X.npy -o m --encoder-ridge -1", "--encoder-ridge: must be a number of at least 0"),
+        ("fit X.npy -o m --threshold-mode topk", "--threshold-mode: invalid choice: 'topk'"),
+        ("fit X.npy -o m --refine-max-iter -1", "--refine-max-iter: must be an integer of at"),
+        ("fit X.npy -o m --transform-n-nonzero-coefs 0", "coefs: must be an integer of at least 1"),
         ("fit X.npy -o m --tol inf", "--tol: must be a number of at least 0, got 'inf'"),
         ("encode model X.npy", "arguments are required: -o/--output"),
         ("encode model X.npy -o c.npy --threshold x", "at least 0, match or alpha, got 'x'"),
         ("encode model X.npy -o c.npy --threshold nan", "--threshold: must be a number of at"),
-        ("encode model X.npy -o c.npy --algorithm relearn", "--algorithm: invalid choice"),
-        ("encode model X.npy -o c.npy --jobs 0", "--jobs: must be an integer other than 0"),
+        ("encode model X.npy -o c.npy --transform-algorithm relearn", "algorithm: invalid choice"),
+        ("encode model X.npy -o c.npy --n-jobs 0", "--n-jobs: must be an integer other than 0"),
     ],
 )
 def test_invalid_options_are_reported(
@@ -300,4 +398,4 @@ def test_invalid_options_are_reported(
     with pytest.raises(SystemExit) as stopped:
         run(line)
     assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+    assert re.search(message, capsys.readouterr().err)

@@ -90,7 +90,21 @@ def test_leave_one_out_of_an_interpolating_encoder(
         C = np.linalg.lstsq(X64[kept], U64[kept], rcond=None)[0]
         assert_allclose(expected[i], X64[i] @ C, atol=1e-9)
     Z = loo(scipy.sparse.csr_matrix(X) if sparse else X, U, 0.0)
-    assert_allclose(Z, expected, atol=1e-5 if dtype == np.float64 else 0.02)
+    assert_allclose(Z, expected, atol=1e-5)
+
+
+def test_leave_one_out_of_float32_rows_without_a_ridge(rng: np.random.Generator) -> None:
+    """Rows of very different scales in few directions: a ridge would hide that C overfits."""
+    X = rng.standard_normal((30, 50)) @ np.diag(np.geomspace(1, 1e-3, 50))
+    X, U = X.astype(np.float32), rng.standard_normal((30, 6)).astype(np.float32)
+    K = np.linalg.inv(X.astype(float) @ X.T.astype(float))
+    expected = U - (K @ U) / np.diag(K)[:, None]
+    assert_allclose(loo(X, U, 0.0), expected, rtol=0.01, atol=0.01 * np.abs(expected).max())
+    # Statistics of more rows than those given have the precision of float32.
+    factor, stats = factor_rows(X), CodeStats.of(U, X)
+    C = encoder_step(stats.UtX, factor)
+    some = leave_one_out_outputs(X[:20], U[:20], C, stats.UtX, stats.n, factor)
+    assert np.abs(some - expected[:20]).max() > 0.1 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.1])

@@ -203,8 +203,8 @@ def test_training_never_increases_the_energy(
         assert scnn.encoder_ridge_ in RIDGE_RATIOS
     else:
         assert scnn.encoder_ridge_ == ridge
-    # -score * N is the energy of the best codes for the final D and C, so it is at most energy_.
-    best = -scnn.score(X) * n
+    # -score is the energy of the best codes for the final D and C, so it is at most energy_.
+    best = -scnn.score(X)
     assert best <= scnn.energy_ * (1 + (1e-5 if dtype == np.float32 else 1e-9))
     assert best > 0.9 * scnn.energy_
 
@@ -243,7 +243,7 @@ def test_energy_is_that_of_its_definition(digits: Any, solver: str) -> None:
     scnn = SCNN(10, alpha=0.05, encoder_ridge=0.5, init=D, solver=solver, random_state=0)
     scnn.set_params(callback=lambda iteration: True).fit(X)
     zero = np.zeros((60, 10))
-    assert_allclose(scnn.energy_path_[0], energy(X, zero, D, 0 * D, 0.05))
+    assert_allclose(scnn.energy_path_[0], energy(X, zero, D, 0 * D, 0.05) / 60)
     assert scnn.energy_path_[-1] < scnn.energy_path_[0]
 
 

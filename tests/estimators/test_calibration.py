@@ -295,6 +295,43 @@ def test_decoder_is_only_for_the_encoder(digits: Any) -> None:
     scnn.calibrate(X).inverse_transform(U)
 
 
+def test_density_of_top_k(small: Any, digits: Any) -> None:
+    small.set_params(threshold_mode="top_k")
+    for target, k in ((0.2, 3), (0.5, 8), (1.0, 15), (0.0, 1), (0.03, 1)):
+        codes = small.calibrate(digits, density=target).transform(digits)
+        assert small.n_nonzero_coefs_ == k
+        assert small.matching_density_ == target
+        assert (np.count_nonzero(codes, axis=1) == k).all()
+    assert small.calibrate(digits).n_nonzero_coefs_ == round(small.usage_.sum())
+    # A number that is given is not overridden.
+    small.set_params(transform_n_nonzero_coefs=4)
+    assert small.calibrate(digits, density=4 / 15).n_nonzero_coefs_ == 4
+    before = dict(vars(small))
+    with pytest.raises(
+        InvalidInputError, match=r"means 8 of 15 units .*_coefs is 4; set it to None"
+    ):
+        small.calibrate(digits, density=0.5)
+    assert vars(small) == before
+    # In the other modes it is not used.
+    small.set_params(threshold_mode="hard").calibrate(digits, density=0.5)
+    assert_allclose(density(small.transform(digits)), 0.5, atol=0.01)
+
+
+def test_encoder_r2_of_float32_without_a_ridge() -> None:
+    """As in float64: the encoder reproduces the trained codes and knows nothing about new ones."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 15)) @ rng.standard_normal((15, 300))
+    X += 0.01 * rng.standard_normal(X.shape)
+    r2, true = {}, {}
+    for dtype in (np.float64, np.float32):
+        train, new = X[:100].astype(dtype), X[100:].astype(dtype)
+        scnn = SCNN(20, encoder_ridge=0, random_state=0, tol=1e-2, transform_algorithm="exact")
+        scnn.fit(train).set_params(transform_algorithm="encoder")
+        r2[dtype], true[dtype] = scnn.encoder_r2_, fraction(new, scnn.reconstruct(new))
+    assert_allclose(r2[np.float32], r2[np.float64], atol=0.02)
+    assert r2[np.float32] < true[np.float32] + 0.1
+
+
 # Copies and repetitions
 
 

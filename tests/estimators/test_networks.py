@@ -47,7 +47,7 @@ def test_score_is_minus_the_energy_per_sample(network: Any, digits: Any) -> None
     tolerance = (
         0.02 if isinstance(network, Sparsenet) else 1e-9
     )  # score computes more accurate codes than fit
-    assert_allclose(-network.score(digits) * len(digits), network.energy_, rtol=tolerance)
+    assert_allclose(-network.score(digits), network.energy_, rtol=tolerance)
 
 
 @every_network

@@ -10,6 +10,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
@@ -34,7 +35,7 @@ def test_each_network_of_the_path_is_as_good_as_a_separate_fit(digits: Any) -> N
     for scnn in path:
         alone = SCNN(16, scnn.alpha, random_state=0).fit(digits)
         assert scnn.energy_ < 1.02 * alone.energy_
-        assert_allclose(-scnn.score(digits), scnn.energy_ / 600, rtol=1e-3)
+        assert_allclose(-scnn.score(digits), scnn.energy_, rtol=1e-3)
         assert scnn.optimality_["codes"] <= 1e-4
         assert scnn.optimality_["dictionary"] <= 1e-4
         assert scnn.n_features_in_ == 64
@@ -77,6 +78,13 @@ def test_given_alphas_are_used_and_feature_names_are_stored(digits: Any) -> None
         ({"alphas": "text"}, "alphas must be a sequence of finite numbers .* got 'text'"),
         ({"alphas": ["a", "b"]}, "alphas must be a sequence of finite numbers"),
         ({"alpha_ratios": "many"}, "alpha_ratios must be a sequence of finite numbers"),
+        ({"alphas": "0.1*max"}, "alphas must be a sequence .* got '0.1.max'"),
+        ({"alphas": ["0.1*most"]}, "strings such as '0.1.max' .* got the entry '0.1.most'"),
+        ({"alphas": [0.1, "-1*max"]}, "alphas must be .* got the entry '-1.max'"),
+        ({"alphas": [0.1, True]}, "alphas must be .* got the entry True"),
+        ({"alphas": [0.1, np.inf]}, "alphas must be .* got the entry inf"),
+        ({"alphas": 0.1}, "alphas must be a sequence .* got 0.1"),
+        ({"alpha_ratios": ["0.1*max"]}, "alpha_ratios must be .* got the entry '0.1.max'"),
         ({"alpha_ratios": True}, "alpha_ratios must be a sequence of finite numbers"),
         ({"alpha": 0.1}, "takes alphas or alpha_ratios instead of alpha"),
         ({"tol": -1}, "tol must be"),
@@ -87,6 +95,29 @@ def test_invalid_values_of_alpha_are_explained(
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         scnn_path(digits, 4, **arguments)
+
+
+@pytest.mark.parametrize("container", [list, tuple, np.array])
+def test_alphas_relative_to_the_data(digits: Any, container: Any) -> None:
+    strings = ["mean", "0.1*max", "0.5*mean"]
+    expected = [SCNN(8, alpha, random_state=0, max_iter=1) for alpha in strings]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alphas = [scnn.fit(digits).alpha_ for scnn in expected]
+        path = scnn_path(digits, 8, alphas=container(strings), random_state=0, max_iter=1)
+        assert [scnn.alpha for scnn in path] == sorted(alphas, reverse=True)
+        assert [scnn.alpha_ for scnn in path] == sorted(alphas, reverse=True)
+
+
+def test_alphas_that_are_numbers_and_strings(digits: Any) -> None:
+    limit = SCNN(8).alpha_max(digits)
+    mixed: Any = [0.2, "0.5*max", np.float32(0.25)]
+    path = scnn_path(digits, 8, alphas=mixed, random_state=0)
+    assert_allclose([scnn.alpha_ for scnn in path], [0.5 * limit, 0.25, 0.2])
+    search = SCNNCV(network(), alphas=mixed[:2], cv=2).fit(digits)
+    expected = sorted([0.5 * SCNN(16).alpha_max(digits), 0.2], reverse=True)
+    assert_allclose(search.cv_results_["alpha"], expected)
+    assert search.best_estimator_.alpha == search.alpha_ in search.cv_results_["alpha"]
 
 
 def network(**parameters: Any) -> SCNN:
@@ -232,6 +263,61 @@ def test_warning_if_no_alpha_reaches_the_target_sparsity(digits: Any) -> None:
         reached = search.cv_results_["sparsity"].mean(axis=1)[0]
         search.set_params(target_sparsity=float(reached)).fit(digits)
         search.set_params(target_sparsity=0.99, criterion="energy").fit(digits)
+
+
+def test_search_has_the_methods_and_attributes_of_its_network(digits: Any) -> None:
+    X, new = digits[:300], digits[300:]
+    search = SCNNCV(network(fit_decoder=True), alpha_ratios=[0.3, 0.1], cv=2)
+    assert search.alpha_max(X) == network().alpha_max(X)  # before fit
+    assert SCNNCV(MiniBatchSCNN(5)).alpha_max(X) == SCNN(5).alpha_max(X)
+    assert not hasattr(search, "threshold_")
+    best = search.fit(X).best_estimator_
+    assert_array_equal(search.reconstruct(new), best.reconstruct(new))
+    names = ["components_", "encoder_", "gains_", "decoder_", "threshold_", "n_nonzero_coefs_"]
+    for name in (*names, "encoder_ridge_", "encoder_r2_", "usage_", "energy_"):
+        assert_array_equal(getattr(search, name), getattr(best, name), name)
+    assert not hasattr(search, "refined_encoder_")
+    before = (search.transform(new) != 0).mean()
+    assert search.calibrate(new, density=0.5 * before) is search
+    assert_allclose((search.transform(new) != 0).mean(), 0.5 * before, atol=0.01)
+    for call in (SCNNCV().reconstruct, SCNNCV().calibrate):
+        with pytest.raises(NotFittedError):
+            call(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"cv": 0}, "cv must be an integer of at least 2, .* got 0: .*n_splits=0"),
+        ({"cv": 1}, "cv must be an integer of at least 2, .* got 1"),
+        ({"cv": 1000}, "cv must be .* got 1000: .* greater than the number of samples"),
+        ({"cv": "x"}, "cv must be .* got 'x'"),
+        ({"cv": 2.5}, "cv must be .* got 2.5"),
+        ({"cv": [1, 2]}, "cv must be .* iterable of pairs"),
+        ({"cv": GroupKFold(2)}, "cv must be .* groups"),
+        ({"scoring": "nope"}, "scoring must be .* got 'nope'"),
+        ({"scoring": 3}, "scoring must be .* got 3"),
+        ({"classifier": 5}, "classifier must be an estimator of scikit-learn, got 5"),
+        ({"classifier": "svc"}, "classifier must be an estimator of scikit-learn, got 'svc'"),
+    ],
+)
+def test_invalid_parameters_of_a_search_are_explained(
+    digits: Any, labels: Any, parameters: dict[str, Any], message: str
+) -> None:
+    search = SCNNCV(network(), criterion="score", alphas=[0.3]).set_params(**parameters)
+    with pytest.raises(InvalidInputError, match=message):
+        search.fit(digits, labels)
+
+
+def test_invalid_targets_of_a_search_are_explained(digits: Any, labels: Any) -> None:
+    search = SCNNCV(network(), criterion="score", alphas=[0.3])
+    for y, message in (
+        (labels[:5], "got 5: .*inconsistent numbers of samples"),
+        (np.ones((600, 2)), "y must have one target per sample"),
+        ("text", "y must have one target per sample"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            search.fit(digits, y)
 
 
 def test_search_without_folds_is_explained(digits: Any) -> None:

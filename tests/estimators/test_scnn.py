@@ -127,8 +127,8 @@ def test_score_is_the_negative_energy_per_sample(fitted: SCNN, digits: Any) -> N
     # The parameters of transform have no effect.
     assert fitted.score(new) == view(fitted, threshold=9.0, split_sign=True).score(new)
     # On the training data it is the energy of training, minimised once more over the codes.
-    assert_allclose(-fitted.score(digits) * len(digits), fitted.energy_, rtol=1e-3)
-    assert -fitted.score(digits) * len(digits) <= fitted.energy_
+    assert_allclose(-fitted.score(digits), fitted.energy_, rtol=1e-3)
+    assert -fitted.score(digits) <= fitted.energy_
 
 
 def test_fitted_attributes(fitted: SCNN, digits: Any) -> None:
@@ -278,7 +278,7 @@ def test_zero_encoder_weight_is_plain_dictionary_learning(digits: Any) -> None:
     assert_array_equal(U, view(scnn, transform_algorithm="lasso").transform(digits))
     # The energy is that of the lasso,
     lasso = ((digits - U @ scnn.components_) ** 2).sum() / 64 + 2 * 0.1 / 16 * np.abs(U).sum()
-    assert_allclose(scnn.energy_, lasso, rtol=1e-3)
+    assert_allclose(scnn.energy_, lasso / len(digits), rtol=1e-3)
     # and the encoder is the least-squares fit to the codes.
     C = np.linalg.lstsq(digits, U, rcond=None)[0].T
     assert_allclose(digits @ scnn.encoder_.T, digits @ C.T, atol=0.05)

@@ -20,9 +20,12 @@ VARIANTS = [
     SCNN(n_components=3, positive_code=True),
     SCNN(n_components=3, init="paper"),
     SCNN(n_components=3, encoder_weight=0.0),
+    SCNN(n_components=3, threshold_mode="top_k", fit_decoder=True),
+    SCNN(n_components=3, threshold_mode="soft", refine_max_iter=2),
     SCNN(n_components=3, solver="paper", max_iter=5),
     MiniBatchSCNN(n_components=3),
     MiniBatchSCNN(n_components=3, batch_size=7),
+    MiniBatchSCNN(n_components=3, threshold_mode="top_k"),
     SAANN(n_components=3, max_iter=5),
     SAANN(n_components=3, max_iter=5, activation="linear"),
     ASCNN(n_components=3, max_iter=5),
@@ -36,6 +39,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:MiniBatchSCNN. max_iter passes"),
     pytest.mark.filterwarnings("ignore:(MiniBatch)?SCNN. the encoder's codes"),
     pytest.mark.filterwarnings("ignore:SCNNCV. no alpha gives codes"),
+    pytest.mark.filterwarnings("ignore:SCNN. . of 3 units are not used by the refined"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
 ]
 

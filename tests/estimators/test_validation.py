@@ -162,3 +162,13 @@ def test_zeros_and_values_at_the_limits_are_accepted(dtype: Any, sparse: bool) -
         given = scipy.sparse.csr_matrix(X) if sparse else X
         _, lengths = check_scaled_rows(None, given, reset=False)
         assert lengths.longest == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8, np.longdouble])
+def test_numpy_scalars_as_parameters(digits: Any, kind: Any) -> None:
+    """float32 scalars are compared without a warning about an overflow."""
+    scnn = SCNN(3, alpha=kind(1) / kind(16), tol=kind(1), encoder_ridge=kind(1), random_state=0)
+    assert scnn.fit(digits[:50]).alpha_ == 1 / 16
+    if kind is not np.int8:
+        with pytest.raises(InvalidInputError, match="tol must be a finite number"):
+            SCNN(3, tol=kind("inf")).fit(digits[:50])

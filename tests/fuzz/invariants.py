@@ -136,11 +136,11 @@ def check_energy_path(model: Any) -> None:
 
 
 def check_first_energy(model: Any, X: Any, dtype: Any) -> None:
-    """Training from U = 0 and C = 0 starts at ‖X‖²/p."""
-    expected = float((X**2).sum()) / X.shape[1]
+    """Training from U = 0 and C = 0 starts at ‖X‖²/(N p)."""
+    expected = float((X**2).sum()) / X.size
     error = abs(model.energy_path_[0] - expected)
     assert error <= ROUNDING * eps_of(dtype) * expected, (
-        f"energy_path_[0] must be ‖X‖²/p = {expected!r}, got {model.energy_path_[0]!r}"
+        f"energy_path_[0] must be ‖X‖²/(N p) = {expected!r}, got {model.energy_path_[0]!r}"
     )
 
 
@@ -160,8 +160,9 @@ def check_energy(model: Any, X: Any, exact: Any, dtype: Any) -> None:
     if problem.eta > 0:
         gap = min(gap, float((m**2 * unsolved**2 / problem.eta).sum()))
     slack = rounding + 2 * gap
-    assert lowest <= model.energy_ + slack, (
-        f"energy_ = {model.energy_!r} is below the energy of exact codes, {lowest!r} ± {slack:.1e}"
+    energy = len(X) * model.energy_
+    assert lowest <= energy + slack, (
+        f"N energy_ = {energy!r} is below the energy of exact codes, {lowest!r} ± {slack:.1e}"
     )
     _, b, terms = problem.gradient_terms(X)
     # A residual is relative to max|b|, so it says nothing where b = 0. The default solver sets such
@@ -170,8 +171,8 @@ def check_energy(model: Any, X: Any, exact: Any, dtype: Any) -> None:
     if problem.eta > 0 and informative:
         joint = model.optimality_["joint"] * np.abs(b).max(axis=1) + ROUNDING * eps * terms
         highest = lowest + float((m**2 * joint**2 / problem.eta).sum()) + slack
-        assert model.energy_ <= highest, (
-            f"energy_ = {model.energy_!r} is above {highest!r}, the most that optimality_ allows"
+        assert energy <= highest, (
+            f"N energy_ = {energy!r} is above {highest!r}, the most that optimality_ allows"
         )
 
 

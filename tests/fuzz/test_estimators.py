@@ -198,7 +198,16 @@ def test_minibatch_fit(data: Rows, network: Network) -> None:
     check_codes(model, new.build(), new.reference(), new.precision())
 
 
+GAUSSIAN = Rows("gaussian", n=2, p=24, seed=625)
+LASSO_CODES = {ALGORITHM: LASSO, "max_iter": 1, "n_jobs": 1, "random_state": 0}
+
+
 @given(batches(), minibatch_networks())
+# Codes of two rows do not reach the tolerance within the largest number of steps.
+@example(
+    [GAUSSIAN, GAUSSIAN.with_seed(241), GAUSSIAN, Rows("row_scales", n=27, p=24, seed=115)],
+    Network(parameters=LASSO_CODES),
+)
 @fuzz(40)
 def test_partial_fit(stream: list[Rows], network: Network) -> None:
     first = stream[0].build()

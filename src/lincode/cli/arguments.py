@@ -16,6 +16,9 @@ from lincode.cli import commands
 
 FORMATS = "npy, npz, csv or parquet"
 DEFAULTS = lincode.SCNN().get_params()
+ALGORITHMS = ("encoder", "exact", "lasso")
+FLAG: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": None}
+"""An option without a value that can be negated, such as --fit-gains and --no-fit-gains"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -43,12 +46,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``fit``. Options that are parameters of SCNN have their names."""
     add: Any = parser.add_argument
     add("X", help=f"the vectors, one per row: {FORMATS}")
     add("-o", "--output", required=True, metavar="MODEL", help="the model file to write")
     add(
         "-m",
-        "--components",
+        "--n-components",
         type=positive_integer,
         metavar="M",
         help="number of components (default: number of features)",
@@ -60,19 +64,14 @@ def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
         " as 0.05*max, or relative to the mean length of the vectors such as 0.5*mean"
         f" (default: {DEFAULTS['alpha']})",
     )
-    add(
-        "--threshold",
-        type=threshold,
-        metavar="T",
-        help="threshold of the encoder: a number, match (codes as sparse as in training) or alpha"
-        f" (alpha divided by the encoder weight); default: {DEFAULTS['threshold']}",
-    )
-    add(
-        "--encoder-weight",
-        type=nonnegative_number,
-        metavar="WEIGHT",
-        help=f"weight of the encoder in the energy (default: {DEFAULTS['encoder_weight']:g})",
-    )
+    add("--positive-code", **FLAG, help="constrain the codes to be at least 0")
+    _add_training_arguments(parser)
+    _add_encoder_arguments(parser)
+    _add_common_arguments(parser)
+
+
+def _add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    add: Any = parser.add_argument_group("training").add_argument
     add(
         "--max-iter",
         type=positive_integer,
@@ -85,7 +84,13 @@ def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOL",
         help="relative change of the energy at which training stops",
     )
-    add("--seed", type=seed, default=0, help="random seed of the initialization (default: 0)")
+    add(
+        "--random-state",
+        type=seed,
+        default=0,
+        metavar="SEED",
+        help="random seed of the initialization (default: 0)",
+    )
     add("--minibatch", action="store_true", help="learn in batches; for npy larger than memory")
     add(
         "--batch-size",
@@ -94,7 +99,66 @@ def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of rows in a batch (implies --minibatch)",
     )
     add("--dtype", choices=("float32", "float64"), help="convert X in memory (default: as it is)")
-    _add_common_arguments(parser)
+
+
+def _add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
+    add: Any = parser.add_argument_group("codes").add_argument
+    add(
+        "--encoder-weight",
+        type=nonnegative_number,
+        metavar="WEIGHT",
+        help=f"weight of the encoder in the energy (default: {DEFAULTS['encoder_weight']:g})",
+    )
+    add(
+        "--encoder-ridge",
+        type=encoder_ridge,
+        metavar="RIDGE",
+        help="ridge of the encoder: a number, or auto for generalised cross-validation"
+        f" (default: {DEFAULTS['encoder_ridge']})",
+    )
+    add(
+        "--threshold",
+        type=threshold,
+        metavar="T",
+        help="threshold of the encoder: a number, match (codes as sparse as in training) or alpha"
+        f" (alpha divided by the encoder weight); default: {DEFAULTS['threshold']}",
+    )
+    add(
+        "--threshold-mode",
+        choices=("hard", "soft", "top_k"),
+        help="how the output of the encoder is made sparse"
+        f" (default: {DEFAULTS['threshold_mode']})",
+    )
+    add(
+        "--transform-n-nonzero-coefs",
+        type=positive_integer,
+        metavar="K",
+        help="number of non-zeros per vector with --threshold-mode top_k (default: as in training)",
+    )
+    add("--fit-gains", **FLAG, help="multiply the codes by one factor per component (default)")
+    add("--fit-decoder", **FLAG, help="fit a separate dictionary to the codes of the encoder")
+    add(
+        "--refine-max-iter",
+        type=nonnegative_integer,
+        metavar="N",
+        help="maximum number of rounds that refine the encoder after training (default: 0)",
+    )
+    add(
+        "--transform-algorithm",
+        choices=ALGORITHMS,
+        help=f"how encode computes codes (default: {DEFAULTS['transform_algorithm']})",
+    )
+    _add_tolerance(add)
+    add("--split-sign", **FLAG, help="return positive and negative parts as separate columns")
+
+
+def _add_tolerance(add: Any) -> None:
+    add(
+        "--transform-tol",
+        type=nonnegative_number,
+        metavar="TOL",
+        help="accuracy of the codes of the algorithms exact and lasso",
+    )
 
 
 def _add_encode_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,8 +173,8 @@ def _add_encode_arguments(parser: argparse.ArgumentParser) -> None:
         help="the codes to write: .npz (a sparse matrix), .npy, .csv or .parquet",
     )
     add(
-        "--algorithm",
-        choices=("encoder", "exact", "lasso"),
+        "--transform-algorithm",
+        choices=ALGORITHMS,
         help="how codes are computed (default: that of the model)",
     )
     add(
@@ -119,6 +183,13 @@ def _add_encode_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="threshold of the encoder: a number, match or alpha (default: that of the model)",
     )
+    add(
+        "--transform-n-nonzero-coefs",
+        type=positive_integer,
+        metavar="K",
+        help="number of non-zeros per vector of a model with threshold_mode top_k",
+    )
+    _add_tolerance(add)
     _add_common_arguments(parser)
 
 
@@ -129,21 +200,21 @@ def _add_decode_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="X", help=f"the vectors to write: {FORMATS}"
     )
     parser.add_argument(
-        "--algorithm",
-        choices=("encoder", "exact", "lasso"),
+        "--transform-algorithm",
+        choices=ALGORITHMS,
         help="how the codes were computed (default: that of the model); it matters only for models"
         " with a separate decoder",
     )
-    _add_common_arguments(parser, jobs=False)
+    _add_common_arguments(parser, n_jobs=False)
 
 
-def _add_common_arguments(parser: argparse.ArgumentParser, *, jobs: bool = True) -> None:
+def _add_common_arguments(parser: argparse.ArgumentParser, *, n_jobs: bool = True) -> None:
     parser.add_argument(
         "--key", metavar="NAME", help="name of the array in an npz file with several arrays"
     )
-    if jobs:
+    if n_jobs:
         parser.add_argument(
-            "--jobs", type=n_jobs, metavar="N", help="number of threads; -1 means all cores"
+            "--n-jobs", type=jobs, metavar="N", help="number of threads; -1 means all cores"
         )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only errors and warnings")
 
@@ -151,6 +222,11 @@ def _add_common_arguments(parser: argparse.ArgumentParser, *, jobs: bool = True)
 def positive_integer(text: str) -> int:
     """Return an integer of at least 1."""
     return _integer(text, 1)
+
+
+def nonnegative_integer(text: str) -> int:
+    """Return an integer of at least 0."""
+    return _integer(text, 0)
 
 
 def seed(text: str) -> int:
@@ -164,7 +240,7 @@ def _integer(text: str, minimum: int) -> int:
     return int(text)
 
 
-def n_jobs(text: str) -> int:
+def jobs(text: str) -> int:
     """Return an integer other than 0."""
     if not text.removeprefix("-").isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(
@@ -193,6 +269,11 @@ def alpha(text: str) -> float | str:
     except ValueError:
         return text
     return nonnegative_number(text)
+
+
+def encoder_ridge(text: str) -> float | str:
+    """Return a number or "auto"."""
+    return text if text == "auto" else nonnegative_number(text, " or auto")
 
 
 def threshold(text: str) -> float | str:

@@ -57,19 +57,10 @@ def fit(args: argparse.Namespace) -> None:
 
 def _create_model(args: argparse.Namespace) -> Any:
     """Return an estimator with the given options. The defaults are those of the estimator."""
-    options = {
-        "n_components": args.components,
-        "alpha": args.alpha,
-        "threshold": args.threshold,
-        "encoder_weight": args.encoder_weight,
-        "max_iter": args.max_iter,
-        "tol": args.tol,
-        "n_jobs": args.jobs,
-        "batch_size": args.batch_size,
-    }
-    parameters = {name: value for name, value in options.items() if value is not None}
     cls = MiniBatchSCNN if args.minibatch or args.batch_size is not None else SCNN
-    return cls(random_state=args.seed, **parameters)
+    names = set(cls().get_params()) & set(vars(args))
+    options = {name: getattr(args, name) for name in names}
+    return cls(**{name: value for name, value in options.items() if value is not None})
 
 
 @contextmanager
@@ -106,14 +97,10 @@ def encode(args: argparse.Namespace) -> None:
     """Compute the codes of the vectors in a file, one block of rows at a time."""
     _check_output(args.output, args.X, args.model, table=True)
     model = load(args.model)
-    _set_parameter(model, "transform_algorithm", "--algorithm", args.algorithm)
-    _set_parameter(model, "threshold", "--threshold", args.threshold)
-    _set_parameter(model, "n_jobs", "--jobs", args.jobs)
-    if args.threshold is not None and model.transform_algorithm != "encoder":
-        raise InvalidInputError(
-            f"--threshold applies to the algorithm encoder, got {model.transform_algorithm}; leave"
-            " --threshold out or use --algorithm encoder."
-        )
+    for name in ("transform_algorithm", "threshold", "transform_n_nonzero_coefs", "transform_tol"):
+        _set_parameter(model, name, getattr(args, name))
+    _set_parameter(model, "n_jobs", args.n_jobs)
+    _check_applicable(model, args)
     vectors = read_vectors(args.X, key=args.key)
     _check_columns(vectors, model.n_features_in_, getattr(model, "feature_names_in_", None))
     # Blocks are arrays without names. scikit-learn would warn about this for each block.
@@ -139,7 +126,7 @@ def decode(args: argparse.Namespace) -> None:
     """Reconstruct vectors from the codes in a file, one block of rows at a time."""
     _check_output(args.output, args.codes, args.model, table=True)
     model = load(args.model)
-    _set_parameter(model, "transform_algorithm", "--algorithm", args.algorithm)
+    _set_parameter(model, "transform_algorithm", args.transform_algorithm)
     codes = read_vectors(args.codes, key=args.key)
     _check_columns(codes, len(model.get_feature_names_out()), None)
     names = getattr(model, "feature_names_in_", None)
@@ -150,15 +137,31 @@ def decode(args: argparse.Namespace) -> None:
         print(f"{args.output}: {n} vectors, {model.n_features_in_} features")
 
 
-def _set_parameter(model: Any, name: str, option: str, value: Any) -> None:
-    """Set a parameter of the model to the value of an option, if it was given."""
+def _set_parameter(model: Any, name: str, value: Any) -> None:
+    """Set a parameter of the model to the value of the option of this name, if it was given."""
     if value is None:
         return
     if name not in model.get_params():
+        option = f"--{name.replace('_', '-')}"
         raise InvalidInputError(
             f"{type(model).__name__} has no parameter {name}; leave {option} out."
         )
     model.set_params(**{name: value})
+
+
+def _check_applicable(model: Any, args: argparse.Namespace) -> None:
+    """Check that the options of ``encode`` have an effect for this model."""
+    algorithm, mode = (getattr(model, n, "") for n in ("transform_algorithm", "threshold_mode"))
+    for option, value, modes in (
+        ("--threshold", args.threshold, ("hard", "soft")),
+        ("--transform-n-nonzero-coefs", args.transform_n_nonzero_coefs, ("top_k",)),
+    ):
+        if value is not None and (algorithm != "encoder" or mode not in modes):
+            raise InvalidInputError(
+                f"{option} applies to transform_algorithm encoder with threshold_mode"
+                f" {' or '.join(modes)}, but this model has {algorithm} with {mode}; leave"
+                f" {option} out."
+            )
 
 
 def _check_output(output: str, *inputs: str, table: bool = False) -> None:
@@ -206,17 +209,26 @@ def _facts(path: str) -> dict[str, Any]:
     model, about = describe(path)
     m, p = model.components_.shape
     usage = getattr(model, "usage_", None)
+    has_modes = hasattr(model, "threshold_mode")
+    top_k = has_modes and model.threshold_mode == "top_k"
     facts = {
         "model": type(model).__name__,
         "components": m,
         "features": p,
         "dtype": str(model.components_.dtype),
         "alpha": getattr(model, "alpha_", model.alpha),
+        "density": None if usage is None else usage.mean(),
+        "transform_algorithm": getattr(model, "transform_algorithm", None),
         "encoder_weight": getattr(model, "encoder_weight", None),
-        "algorithm": getattr(model, "transform_algorithm", None),
-        "threshold": getattr(model, "threshold_", None),
+        "encoder_ridge": getattr(model, "encoder_ridge_", None),
+        "encoder_r2": getattr(model, "encoder_r2_", None),
+        "threshold_mode": getattr(model, "threshold_mode", None),
+        "threshold": None if top_k else getattr(model, "threshold_", None),
         "matching_threshold": getattr(model, "matching_threshold_", None),
-        "sparsity": None if usage is None else 1 - usage.mean(),
+        "matching_density": getattr(model, "matching_density_", None),
+        "n_nonzero_coefs": model.n_nonzero_coefs_ if top_k else None,
+        "decoder": hasattr(model, "decoder_") if has_modes else None,
+        "refined": hasattr(model, "refined_encoder_") if has_modes else None,
         "energy": model.energy_,
         "iterations": model.n_iter_,
         "stop_reason": model.stop_reason_,

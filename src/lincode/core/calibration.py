@@ -13,7 +13,8 @@ have been fitted without row i. With the hat matrix of the ridge regression they
 
     z₋ᵢ = uᵢ − (uᵢ − zᵢ)/(1 − hᵢᵢ),      hᵢᵢ = xᵢ (XtX + ρ I)⁻¹ xᵢᵀ,
 
-so the threshold and the gains hold for new rows even if the encoder overfits.
+so the threshold and the gains hold for new rows even if the encoder overfits. They belong to the
+encoder that minimises ‖U − X Cᵀ‖² + ρ‖C‖² exactly.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from lincode.core.encoder_step import EncoderFactor, Thresholding
 from lincode.core.types import Array, Rows
 
 MODES = ("soft", "hard", "top_k")
+CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
+"""Thresholds and gains are computed from at most max(10,000, 10 m) rows."""
 MIN_LEVERAGE = 0.01
 """If the mean leverage is smaller, the outputs of the encoder are used as they are."""
 DECODER_RIDGE = 1e-3
@@ -37,6 +40,11 @@ of data the held-out error was within 0.3 % of the best weight, and no unit got 
 MAX_GAIN_ROUNDS = 50
 MAX_GAIN_EXCHANGES = 3
 """How many rounds may pass without progress before gains are exchanged one at a time."""
+
+
+def n_calibration_rows(m: int) -> int:
+    """Return the largest number of rows from which an encoder with m units is calibrated."""
+    return max(CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT * m)
 
 
 def leave_one_out_outputs(
@@ -50,8 +58,13 @@ def leave_one_out_outputs(
     if leverage < MIN_LEVERAGE:
         return np.ascontiguousarray(X @ C.T.astype(X.dtype))
     # Without any ridge the outputs are 0/0 if the encoder interpolates. UtX is as precise as X, and
-    # its rounding error is divided by the ridge, so the smallest ridge depends on the dtype.
-    ridge = max(factor.ridge, float(np.finfo(X.dtype).eps) ** 0.5 * factor.mean_eigenvalue)
+    # its rounding error is divided by the ridge, so the smallest ridge depends on the precision.
+    eps = float(np.finfo(X.dtype).eps)
+    too_small = factor.ridge < eps**0.5 * factor.mean_eigenvalue
+    if too_small and X.dtype != np.float64 and X.shape[0] == n:  # X are all rows
+        X, eps = X.astype(np.float64), float(np.finfo(np.float64).eps)
+        UtX = np.asarray(X.T @ U.astype(np.float64)).T
+    ridge = max(factor.ridge, eps**0.5 * factor.mean_eigenvalue)
     W = (UtX @ factor.V) / (factor.s2 + ridge)
     XV = np.asarray(X @ factor.V)
     Z = XV @ W.T
@@ -60,7 +73,7 @@ def leave_one_out_outputs(
     loo = np.ascontiguousarray(U - (U - Z) / freedom)
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
     # which the gains would magnify without bound.
-    rounding = 10 * float(np.finfo(X.dtype).eps) / freedom
+    rounding = 10 * eps / freedom
     loo[np.abs(loo) <= rounding * np.abs(U).max(axis=1, keepdims=True)] = 0
     return loo
 

@@ -78,13 +78,13 @@ class ASCNN(BaseTwoLayerNetwork):
     encoder_ : array of shape (n_components, n_features)
         The encoder C, one filter per row.
     energy_ : float
-        Energy E of the training data with Z = X Cᵀ and the fitted weights, summed over samples.
+        Energy per sample, E/N, of the training data with Z = X Cᵀ and the fitted weights.
     energy_path_ : array of shape (n_iter_ + 1,)
-        Energy at the start of the third stage and after each of its passes. The last entry is
+        E/N at the start of the third stage and after each of its passes. The last entry is
         replaced by the lowest one, ``energy_``, because the weights with the lowest energy are
         kept.
     first_stage_energy_path_ : array of shape (n_passes + 1,)
-        Energy at the start of the first stage and after each of its passes. The last entry is
+        E/N at the start of the first stage and after each of its passes. The last entry is
         replaced by the lowest one.
     n_iter_ : int
         Number of passes that were made in the third stage. It is 0 if the callback stopped
@@ -166,7 +166,7 @@ class ASCNN(BaseTwoLayerNetwork):
             X, FirstStageWeights(Z, initial.D), energy_function, schedule, rng, scale=scale
         )
         first_outcome = self._train(first_stage)
-        self.first_stage_energy_path_ = np.array(first_outcome.energy_path)
+        self.first_stage_energy_path_ = np.array(first_outcome.energy_path) / X.shape[0]
         Z, D = first_stage.weights
         layers = Layers(D, fit_encoder(X, Z))
         if first_outcome.reason is not Reason.CALLBACK:

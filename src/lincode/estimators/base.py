@@ -95,8 +95,8 @@ class BaseSCNN(SparseCoder):
         self.noise_variance_ = trained.factor.ridge / stats.n
         Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
         Z *= sign.T.astype(Z.dtype)
-        density = float(self.usage_.mean())
-        threshold = matching_threshold(Z, density, positive=self.positive_code)
+        self.matching_density_ = float(self.usage_.mean())
+        threshold = matching_threshold(Z, self.matching_density_, positive=self.positive_code)
         gains = None
         if past_weight > 0:
             # Gains of another mode are not a useful prior.
@@ -104,22 +104,39 @@ class BaseSCNN(SparseCoder):
                 gains = self.gains_
             threshold += past_weight * (self.matching_threshold_ - threshold)
         self.matching_threshold_ = threshold
-        self._calibrate(Z, X, sign * D, density, gains, past_weight / (1 - past_weight))
+        self._calibrate(Z, X, sign * D, gains, past_weight / (1 - past_weight))
 
-    def _warn_about_codes(self, X: Rows) -> None:
-        """Warn if the encoder's codes are nearly empty or hardly reconstruct the samples."""
+    def _warn_about_codes(self, X: Rows, *, alpha_is_too_large: bool) -> None:
+        """Warn if the codes are zero, or if the encoder's codes hardly reconstruct the samples.
+
+        ``alpha_is_too_large`` says that there was already a warning about alpha.
+        """
+        name = type(self).__name__
+        if not self.usage_.any() and not alpha_is_too_large:
+            # The solver of the paper does not replace atoms that no sample uses.
+            paper = getattr(self, "solver", "auto") == "paper"
+            advice = "solver='auto'" if paper else "more iterations"
+            warn_user(
+                f"{name}: all trained codes are zero: alpha, {self.alpha_:.3g}, is too large for"
+                f" the atoms that training started from. Use a smaller alpha or {advice}."
+            )
         if self.transform_algorithm != "encoder" or not self.usage_.any():
             return
-        name = type(self).__name__
         sample = self._codes(X[sample_indices(X.shape[0], 1000)], "encoder")
         encoded = np.count_nonzero(sample, axis=1).mean()
         trained = float(self.usage_.sum())
         if encoded < trained / 100:
+            if self.threshold == "match":
+                # The threshold is that of leave-one-out outputs, which are much larger.
+                advice = "the encoder overfits. Use a larger encoder_ridge or more samples."
+            else:
+                advice = (
+                    f"the threshold {self.threshold_:.3g} is too high. Set threshold='match' (here"
+                    f" {self.matching_threshold_:.3g}) or a smaller number."
+                )
             warn_user(
                 f"{name}: the encoder's codes have {encoded:.2g} non-zeros per sample, but the"
-                f" trained codes have {trained:.2g}: the threshold {self.threshold_:.3g} is too"
-                f" high. Set threshold='match' (here {self.matching_threshold_:.3g}) or a smaller"
-                " number.",
+                f" trained codes have {trained:.2g}: {advice}"
             )
         elif self.encoder_r2_ < MIN_ENCODER_R2 and X.shape[0] > 1:
             # The leave-one-out output for a single sample is always 0.
@@ -127,5 +144,5 @@ class BaseSCNN(SparseCoder):
                 f"{name}: the encoder's codes reconstruct only {max(self.encoder_r2_, 0):.1%} of"
                 " the data (see encoder_r2_), so they are poor features. Use"
                 " transform_algorithm='lasso', a smaller alpha, more samples or a larger"
-                " encoder_ridge.",
+                " encoder_ridge."
             )

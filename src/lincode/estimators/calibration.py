@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.calibration import CodedRows, fit_decoder, fit_gains, matching_threshold
+from lincode.core.calibration import (
+    CodedRows,
+    fit_decoder,
+    fit_gains,
+    matching_threshold,
+    n_calibration_rows,
+)
 from lincode.core.encoder_step import Thresholding
 from lincode.core.refinement import refine_encoder
 from lincode.core.types import Array, Rows
@@ -18,15 +24,13 @@ from lincode.exceptions import InvalidInputError
 from lincode.rows.memory import sample_indices
 from lincode.rows.threads import blas_threads, thread_count
 
-CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT = 10_000, 10
-"""The encoder is calibrated with at most max(10,000, 10 · n_components) samples."""
-
 
 class CalibratedEncoder(ParametrisedSCNN):
     """The encoder of SCNN with its threshold, gains and decoder.
 
-    It needs ``components_`` (D), ``encoder_`` (C), ``usage_`` and ``matching_threshold_``, and sets
-    ``gains_``, ``decoder_``, ``refined_encoder_``, ``refined_threshold_`` and ``encoder_r2_``.
+    It needs ``components_`` (D), ``encoder_`` (C), ``usage_``, ``matching_density_`` and
+    ``matching_threshold_``, and sets ``gains_``, ``decoder_``, ``refined_encoder_``,
+    ``refined_threshold_`` and ``encoder_r2_``.
     """
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
@@ -44,7 +48,9 @@ class CalibratedEncoder(ParametrisedSCNN):
         y : ignored
         density : float, default=None
             The fraction of non-zeros that ``threshold="match"`` aims at. None means the density of
-            the trained codes.
+            the trained codes. With ``threshold_mode="top_k"`` it determines the number of
+            non-zeros per sample, max(1, round(density * n_components)), and must agree with
+            ``transform_n_nonzero_coefs`` if that is not None.
 
         Returns
         -------
@@ -53,20 +59,31 @@ class CalibratedEncoder(ParametrisedSCNN):
         check_is_fitted(self)
         with unchanged_on_failure(self):
             self._check_parameters()
-            if density is not None:
-                check_number("density", density, 0)
-                if density > 1:
-                    raise InvalidInputError(f"density must be between 0 and 1, got {density!r}.")
+            self._check_density(density)
             X, _ = check_scaled_rows(self, X, reset=False)
             target = float(self.usage_.mean()) if density is None else float(density)
-            sample = X[sample_indices(X.shape[0], self._n_calibration_samples())]
+            self.matching_density_ = target
+            sample = X[sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))]
             with blas_threads(thread_count(self.n_jobs)):
                 Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
                 D = self.components_.astype(np.float64)
                 threshold = matching_threshold(Z, target, positive=self.positive_code)
                 self.matching_threshold_ = threshold
-                self._calibrate(Z, sample, D, target)
+                self._calibrate(Z, sample, D)
         return self
+
+    def _check_density(self, density: Any) -> None:
+        if density is None:
+            return
+        check_number("density", density, 0)
+        if density > 1:
+            raise InvalidInputError(f"density must be between 0 and 1, got {density!r}.")
+        m, k = len(self.components_), self.transform_n_nonzero_coefs
+        if self.threshold_mode == "top_k" and k is not None and min(m, k) != _n_nonzero(density, m):
+            raise InvalidInputError(
+                f"density={density:g} means {_n_nonzero(density, m)} of {m} units per sample, but"
+                f" transform_n_nonzero_coefs is {k}; set it to None, or leave density out."
+            )
 
     @property
     def threshold_(self) -> float:
@@ -86,7 +103,7 @@ class CalibratedEncoder(ParametrisedSCNN):
         check_is_fitted(self)
         m = len(self.components_)
         if self.transform_n_nonzero_coefs is None:
-            return min(m, max(1, round(float(self.usage_.sum()))))
+            return _n_nonzero(self.matching_density_, m)
         return min(m, int(self.transform_n_nonzero_coefs))
 
     # The encoder and the decoder in use
@@ -139,16 +156,11 @@ class CalibratedEncoder(ParametrisedSCNN):
 
     # Calibration
 
-    def _n_calibration_samples(self) -> int:
-        m = self._n_units(self.n_features_in_)
-        return max(CALIBRATION_SAMPLES, CALIBRATION_SAMPLES_PER_UNIT * m)
-
     def _calibrate(
         self,
         Z: Array,
         X: Rows,
         D: Array,
-        density: float,
         prior: Array | None = None,
         weight: float = 0.0,
     ) -> None:
@@ -166,17 +178,16 @@ class CalibratedEncoder(ParametrisedSCNN):
         self.calibrated_mode_ = self.threshold_mode
         self.calibrated_gains_ = bool(self.fit_gains)
         if self.refine_max_iter > 0:
-            self._refine(X, D, density)
+            self._refine(X, D)
         elif self.fit_decoder:
             decoder = fit_decoder(coded, gains, D)
             self.decoder_ = decoder.astype(X.dtype)
             self.encoder_r2_ = coded.r2(gains, decoder)
 
-    def _refine(self, X: Rows, D: Array, density: float) -> None:
+    def _refine(self, X: Rows, D: Array) -> None:
         """Refine the encoder on samples X and set the attributes that belong to it."""
-        refined = refine_encoder(
-            X, self.encoder_, D, self._thresholding(), density, max_iter=self.refine_max_iter
-        )
+        rule, density = self._thresholding(), self.matching_density_
+        refined = refine_encoder(X, self.encoder_, D, rule, density, max_iter=self.refine_max_iter)
         self.refined_encoder_ = refined.C.astype(X.dtype)
         self.decoder_ = refined.D.astype(X.dtype)
         self.refined_threshold_ = refined.thresholding.threshold
@@ -187,3 +198,8 @@ class CalibratedEncoder(ParametrisedSCNN):
                 f"{type(self).__name__}: {n_unused} of {len(D)} units are not used by the refined"
                 " encoder; use more samples or a smaller refine_max_iter.",
             )
+
+
+def _n_nonzero(density: float, m: int) -> int:
+    """Return the number of non-zeros of m units that has about the given density."""
+    return min(m, max(1, round(density * m)))

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lincode.core.energy import lam_max
-from lincode.core.types import Array, Rows
+from lincode.core.types import Array
+from lincode.estimators.folds import (
+    check_targets,
+    evaluate_fold,
+    make_folds,
+    new_classifier,
+    new_scorer,
+)
 from lincode.estimators.minibatch import MiniBatchSCNN
-from lincode.estimators.path import alpha_grid, scnn_path
+from lincode.estimators.path import alpha_grid
 from lincode.estimators.scnn import SCNN
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_choice,
     check_number,
@@ -28,6 +36,11 @@ MAX_SPARSITY_ERROR = 0.1
 """``fit`` warns if the sparsity of the best alpha differs by more than this from the target."""
 
 
+def _of_best_estimator(name: str) -> property:
+    """Return a property with the value of an attribute of ``best_estimator_``."""
+    return property(attrgetter(f"best_estimator_.{name}"), doc=f"``best_estimator_.{name}``.")
+
+
 class SCNNCV(TransformerMixin, BaseEstimator):
     """SCNN with alpha chosen by cross-validation.
 
@@ -37,8 +50,9 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         The network. Its ``alpha`` is ignored. None means ``SCNN()``. In each fold, the networks of
         an SCNN for all values of alpha are fitted by :func:`lincode.scnn_path`, and those of a
         MiniBatchSCNN one by one. A ``callback`` is only used in the final fit.
-    alphas : array-like of float, default=None
-        The values of alpha to choose from. None means that ``alpha_ratios`` determines them.
+    alphas : array-like of float or str, default=None
+        The values of alpha to choose from, as numbers or relative to X, such as ``"0.1*max"`` and
+        ``"mean"``. None means that ``alpha_ratios`` determines them.
     alpha_ratios : int or array-like of float, default=10
         The values of alpha as fractions of ``alpha_max(X)``. An integer is a number of values
         between 0.9 and 0.003, evenly spaced on a logarithmic scale.
@@ -69,10 +83,9 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         The chosen alpha.
     best_estimator_ : SCNN or MiniBatchSCNN
         The network fitted to all samples with the chosen alpha.
-    components_ : array of shape (n_components, n_features)
-        The dictionary of ``best_estimator_``.
-    encoder_ : array of shape (n_components, n_features)
-        The encoder of ``best_estimator_``.
+    components_, encoder_, gains_, decoder_, refined_encoder_, threshold_, n_nonzero_coefs_, \
+    encoder_ridge_, encoder_r2_, usage_, energy_
+        The attributes of ``best_estimator_``, as far as it has them.
     cv_results_ : dict of str to array
         "alpha" of shape (n_alphas,), in decreasing order; "sparsity" and the values of the
         criterion, each of shape (n_alphas, n_folds).
@@ -133,17 +146,18 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             network = self._check_parameters(y)
             validate_data(self, X, skip_check_array=True)
             rows, lengths = check_scaled_rows(None, X, reset=False)
-            targets = column_or_1d(y, warn=True) if self.criterion == "score" else None
+            targets = check_targets(y) if self.criterion == "score" else None
             p = rows.shape[1]
-            limit = lam_max(lengths.longest, network._n_units(p), p)
-            alphas = alpha_grid(limit, self.alphas, self.alpha_ratios)
-            from sklearn.model_selection import check_cv  # slow to import
-
-            splitter = check_cv(self.cv, targets, classifier=is_classifier(self._new_classifier()))
-            folds = list(splitter.split(rows, y if targets is None else targets, groups))
-            if not folds:
-                raise InvalidInputError("cv must yield at least one fold, got none.")
-            results = [self._evaluate_fold(network, rows, targets, alphas, *fold) for fold in folds]
+            m = network._n_units(p)
+            alphas = alpha_grid(self.alphas, self.alpha_ratios, lengths, m=m, p=p)
+            by_class = targets is not None and is_classifier(new_classifier(self.classifier))
+            folds = make_folds(
+                self.cv, rows, y if targets is None else targets, groups, by_class=by_class
+            )
+            evaluate = partial(
+                evaluate_fold, network, self.criterion, self.classifier, self.scoring
+            )
+            results = [evaluate(rows, targets, alphas, *fold) for fold in folds]
             self.cv_results_ = {"alpha": alphas} | {
                 name: np.array([result[name] for result in results]).T for name in results[0]
             }
@@ -152,38 +166,6 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             self.best_estimator_ = clone(network).set_params(alpha=self.alpha_).fit(X)
         self._warn_about_sparsity(best)
         return self
-
-    def _evaluate_fold(
-        self, network: Any, X: Rows, y: Array | None, alphas: Array, train: Array, test: Array
-    ) -> dict[str, list[float]]:
-        """Return the criterion for each alpha, for networks fitted to the samples ``train``."""
-        # Without the callback: the folds are comparable only if every network is fully trained.
-        network = clone(network).set_params(callback=None)
-        networks = _fit_networks(network, X[train], alphas)
-        codes = [fitted.transform(X[test]) for fitted in networks]
-        results = {"sparsity": [1 - _count_nonzero(U) / np.prod(U.shape) for U in codes]}
-        if self.criterion == "energy":
-            results["energy"] = [-fitted.score(X[test]) for fitted in networks]
-        if self.criterion == "score":
-            assert y is not None
-            results["score"] = []
-            for fitted, U in zip(networks, codes, strict=True):
-                classifier = self._new_classifier()
-                classifier.fit(fitted.transform(X[train]), y[train])
-                results["score"].append(self._scorer(classifier)(classifier, U, y[test]))
-        return results
-
-    def _new_classifier(self) -> Any:
-        if self.classifier is not None:
-            return clone(self.classifier)
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(max_iter=1000)
-
-    def _scorer(self, classifier: Any) -> Any:
-        from sklearn.metrics import check_scoring
-
-        return check_scoring(classifier, self.scoring)
 
     def _best_index(self) -> int:
         """Return the index of the best alpha, the largest if several are equally good."""
@@ -201,12 +183,10 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             return
         reached = float(self.cv_results_["sparsity"].mean(axis=1)[best])
         if abs(reached - self.target_sparsity) > MAX_SPARSITY_ERROR:
-            warnings.warn(
+            warn_user(
                 f"SCNNCV: no alpha gives codes with target_sparsity={self.target_sparsity:.3g}; the"
                 f" closest has {reached:.3g} zeros. Add values of alpha, or change threshold or"
-                " n_components.",
-                UserWarning,
-                stacklevel=3,
+                " n_components."
             )
 
     def transform(self, X: Any) -> Any:
@@ -239,6 +219,54 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.inverse_transform(X))
 
+    def reconstruct(self, X: Any) -> Array:
+        """Compute the codes of X with ``best_estimator_`` and reconstruct X from them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.reconstruct(X))
+
+    def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> SCNNCV:
+        """Adapt the encoder of ``best_estimator_`` to X; see ``SCNN.calibrate``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+        y : ignored
+        density : float, default=None
+            The fraction of non-zeros. None means that of the trained codes.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self.best_estimator_.calibrate(X, density=density)
+        return self
+
+    def alpha_max(self, X: Any) -> float:
+        """Return the smallest alpha for which all codes are zero; see ``SCNN.alpha_max``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        float
+        """
+        return float(self._network().alpha_max(X))
+
     def score(self, X: Any, y: object = None) -> float:
         """Return the negative energy per sample of X; see ``SCNN.score``.
 
@@ -269,22 +297,29 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.get_feature_names_out(input_features)
 
-    @property
-    def components_(self) -> Array:
-        """The dictionary of ``best_estimator_``."""
-        return np.asarray(self.best_estimator_.components_)
+    components_ = _of_best_estimator("components_")
+    encoder_ = _of_best_estimator("encoder_")
+    gains_ = _of_best_estimator("gains_")
+    decoder_ = _of_best_estimator("decoder_")
+    refined_encoder_ = _of_best_estimator("refined_encoder_")
+    threshold_ = _of_best_estimator("threshold_")
+    n_nonzero_coefs_ = _of_best_estimator("n_nonzero_coefs_")
+    encoder_ridge_ = _of_best_estimator("encoder_ridge_")
+    encoder_r2_ = _of_best_estimator("encoder_r2_")
+    usage_ = _of_best_estimator("usage_")
+    energy_ = _of_best_estimator("energy_")
 
-    @property
-    def encoder_(self) -> Array:
-        """The encoder of ``best_estimator_``."""
-        return np.asarray(self.best_estimator_.encoder_)
-
-    def _check_parameters(self, y: object) -> Any:
+    def _network(self) -> Any:
+        """Return the network without its alpha being chosen."""
         network = SCNN() if self.estimator is None else self.estimator
         if not isinstance(network, SCNN | MiniBatchSCNN):
             raise InvalidInputError(
                 f"estimator must be an SCNN, a MiniBatchSCNN or None, got {network!r}."
             )
+        return network
+
+    def _check_parameters(self, y: object) -> Any:
+        network = self._network()
         network._check_parameters()
         check_choice("criterion", self.criterion, ("sparsity", "score", "energy"))
         check_number("target_sparsity", self.target_sparsity, 0)
@@ -298,7 +333,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
                 " to fit, or use criterion='sparsity'."
             )
         if self.criterion == "score":
-            self._scorer(self._new_classifier())
+            new_scorer(new_classifier(self.classifier), self.scoring)
         return network
 
     def __sklearn_tags__(self) -> Tags:
@@ -306,16 +341,3 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _fit_networks(network: Any, X: Rows, alphas: Array) -> list[Any]:
-    """Return a fitted network for each alpha, as a path if the network is an SCNN."""
-    if isinstance(network, SCNN):
-        parameters = network.get_params()
-        del parameters["alpha"]
-        return list(scnn_path(X, alphas=alphas, **parameters))
-    return [clone(network).set_params(alpha=float(alpha)).fit(X) for alpha in alphas]
-
-
-def _count_nonzero(U: Any) -> int:
-    return int(U.nnz if hasattr(U, "nnz") else np.count_nonzero(U))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from lincode.core.calibration import n_calibration_rows
 from lincode.core.types import Rows
 from lincode.estimators.base import BaseSCNN
-from lincode.estimators.parameters import DEFAULT_ALPHA
+from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_number,
     check_scaled_rows,
@@ -197,6 +198,9 @@ class MiniBatchSCNN(BaseSCNN):
     matching_threshold_ : float
         The threshold at which the encoder's codes are as sparse as the trained codes. It is
         computed from the last batch and, with ``partial_fit``, averaged over batches.
+    matching_density_ : float
+        The fraction of non-zeros that the calibration aims at: that of the trained codes, or the
+        ``density`` of the last call of ``calibrate``.
     energy_path_ : array of shape (n_steps_,)
         The energy per sample of each batch before it was learned. After the first pass over the
         data, ``fit`` measures batches that it has seen before.
@@ -318,16 +322,15 @@ class MiniBatchSCNN(BaseSCNN):
             X, lengths = check_scaled_rows(self, X, reset=True)
             N, p = X.shape
             m, n_threads = self._n_units(p), thread_count(self.n_jobs)
-            self.alpha_ = self._resolve_alpha(lengths, m, p)
-            self._warn_if_alpha_is_too_large(lengths, m, p)
+            self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+            too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
                 batch = self._fit_batches(X, n_threads)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
         if not_converged and self.max_no_improvement is not None:
-            message = f"MiniBatchSCNN: {self.stop_reason_}."
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        self._warn_about_codes(batch)
+            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
+        self._warn_about_codes(batch, alpha_is_too_large=too_large)
         return self
 
     def _fit_batches(self, X: Rows, n_threads: int) -> Rows:
@@ -380,9 +383,9 @@ class MiniBatchSCNN(BaseSCNN):
             m, p = self._n_units(X.shape[1]), X.shape[1]
             n_threads = thread_count(self.n_jobs)
             if first or parse_alpha(self.alpha)[1] is None:
-                self.alpha_ = self._resolve_alpha(lengths, m, p)
+                self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             if first:
-                self._warn_if_alpha_is_too_large(lengths, m, p)
+                too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
                 self._start_stream(X, check_random_state(self.random_state))
                 self.stop_reason_ = PARTIAL_FIT_REASON
                 self.n_iter_ = 1
@@ -398,7 +401,7 @@ class MiniBatchSCNN(BaseSCNN):
                 self._set_batch_weights(training)
             self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
         if first:
-            self._warn_about_codes(X)
+            self._warn_about_codes(X, alpha_is_too_large=too_large)
         return self
 
     def _start_stream(self, X: Rows, rng: np.random.RandomState) -> None:
@@ -445,7 +448,7 @@ class MiniBatchSCNN(BaseSCNN):
     def _set_batch_weights(self, training: SCNNTraining) -> None:
         """Set the fitted attributes after training on a batch."""
         rows = training.rows
-        sample = sample_indices(rows.shape[0], self._n_calibration_samples())
+        sample = sample_indices(rows.shape[0], n_calibration_rows(len(training.C)))
         # The calibration is averaged over batches.
         first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
         past_weight = 0.0 if first else max(1 - rows.shape[0] / training.n, 0.0)

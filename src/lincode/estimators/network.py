@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.types import Array, Rows
 from lincode.estimators.dictionary import DictionaryTransformer
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_callback,
     check_choice,
@@ -66,15 +66,13 @@ class BaseGradientNetwork(DictionaryTransformer):
             if previous:
                 self._check_warm_start_shape(previous["components_"], X)
             if lengths.mean == 0:
-                warnings.warn(
+                warn_user(
                     f"{type(self).__name__}: all entries of X are zero, so the fitted network is"
-                    " meaningless; check how X was loaded and scaled.",
-                    UserWarning,
-                    stacklevel=2,
+                    " meaningless; check how X was loaded and scaled."
                 )
             outcome = self._fit_weights(X, previous, check_random_state(self.random_state))
-            self.energy_ = outcome.energy_path[-1]
-            self.energy_path_ = np.array(outcome.energy_path)
+            self.energy_path_ = np.array(outcome.energy_path) / X.shape[0]
+            self.energy_ = float(self.energy_path_[-1])
             self.n_iter_ = outcome.n_iter
             self.stop_reason_ = self._stop_reason(outcome)
         return self
@@ -206,12 +204,11 @@ class BaseTwoLayerNetwork(BaseGradientNetwork):
         """Train both layers together and set ``components_`` and ``encoder_``."""
         outcome = self._train(training)
         if training.failed:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__}: every pass ended with a higher energy than the initial"
                 " weights, so the initial weights were kept; lower"
                 f" learning_rate={self.learning_rate}.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self.components_, self.encoder_ = training.weights.astype(X.dtype)
         return outcome

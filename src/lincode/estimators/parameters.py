@@ -28,6 +28,17 @@ DEFAULT_ALPHA = "mean"
 """The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
 
 
+def resolve_alpha(alpha: Any, lengths: RowLengths, m: int, p: int) -> float:
+    """Return alpha as a number, from the row lengths if it is a string."""
+    factor, scale = parse_alpha(alpha)
+    if scale is None:
+        return factor
+    if scale == "max":
+        return factor * lam_max(lengths.longest, m, p)
+    # With fewer than four units √m would be close to alpha_max or above it.
+    return float(factor * min(np.sqrt(m), m / 2) / p * lengths.mean)
+
+
 class ParametrisedSCNN(DictionaryTransformer):
     """The meaning of the parameters of SCNN, among them alpha relative to the data."""
 
@@ -59,22 +70,17 @@ class ParametrisedSCNN(DictionaryTransformer):
         ridge = None if self.encoder_ridge == "auto" else float(self.encoder_ridge)
         return EnergyWeights(self.alpha_, eta, bool(self.positive_code), ridge)
 
-    def _resolve_alpha(self, lengths: RowLengths, m: int, p: int) -> float:
-        """Return alpha as a number, from the row lengths if it is a string."""
-        factor, scale = parse_alpha(self.alpha)
-        if scale is None:
-            return factor
-        if scale == "max":
-            return factor * lam_max(lengths.longest, m, p)
-        # With fewer than four units √m would be close to alpha_max or above it.
-        return float(factor * min(np.sqrt(m), m / 2) / p * lengths.mean)
+    def _warn_if_alpha_is_too_large(
+        self, lengths: RowLengths, m: int, p: int, *, zero_encoder: bool = True
+    ) -> bool:
+        """Warn before training that all codes will be zero; return whether this is so.
 
-    def _warn_if_alpha_is_too_large(self, lengths: RowLengths, m: int, p: int) -> None:
-        """Warn before training that all codes will be zero."""
+        For a large alpha this is certain only if training starts from C = 0.
+        """
         limit = lam_max(lengths.longest, m, p)
         if limit == 0:
             reason = "X is all zero"
-        elif self.alpha_ >= limit * (1 - 1e-9):
+        elif zero_encoder and self.alpha_ >= limit * (1 - 1e-9):
             given = f"{self.alpha_:.3g}" + (
                 f" ({self.alpha!r})" if isinstance(self.alpha, str) else ""
             )
@@ -83,9 +89,9 @@ class ParametrisedSCNN(DictionaryTransformer):
                 " data. Try alpha='0.1*max'"
             )
         else:
-            return
-        name = type(self).__name__
-        warn_user(f"{name}: all codes will be zero: {reason}.")
+            return False
+        warn_user(f"{type(self).__name__}: all codes will be zero: {reason}.")
+        return True
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, integer=True, or_none=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,22 @@ from sklearn.utils.validation import validate_data
 
 from lincode.core.energy import lam_max
 from lincode.core.types import Array
+from lincode.estimators.parameters import resolve_alpha
 from lincode.estimators.scnn import SCNN
-from lincode.estimators.validation import check_scaled_rows
+from lincode.estimators.validation import check_number, check_scaled_rows
 from lincode.exceptions import InvalidInputError
 from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
+from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
 RATIO_RANGE = (0.9, 0.003)
 """The ends of the default grid, as fractions of alpha_max."""
+KINDS = {
+    "alphas": "finite numbers of at least 0 or strings such as '0.1*max' or '0.5*mean'",
+    "alpha_ratios": "finite numbers of at least 0",
+}
+"""What the sequences may contain."""
 
 
 def scnn_path(
@@ -40,8 +48,9 @@ def scnn_path(
         The training samples.
     n_components : int, default=None
         The number of units. None means the number of features.
-    alphas : array-like of float, default=None
-        The values of alpha. None means that ``alpha_ratios`` determines them.
+    alphas : array-like of float or str, default=None
+        The values of alpha, as numbers or relative to X, such as ``"0.1*max"`` and ``"mean"``. None
+        means that ``alpha_ratios`` determines them.
     alpha_ratios : int or array-like of float, default=10
         The values of alpha as fractions of ``SCNN.alpha_max(X)``, the smallest alpha for which
         all codes are zero. An integer is a number of values between 0.9 and 0.003, evenly spaced
@@ -53,7 +62,7 @@ def scnn_path(
     Returns
     -------
     list of SCNN
-        A fitted network for each alpha, in decreasing order of alpha.
+        A fitted network for each alpha, in decreasing order. Its ``alpha`` is a number.
 
     Examples
     --------
@@ -72,14 +81,14 @@ def scnn_path(
     rows_X, lengths = check_scaled_rows(None, X, reset=False)
     m, p = first._n_units(rows_X.shape[1]), rows_X.shape[1]
     n_threads = thread_count(first.n_jobs)
-    alphas = alpha_grid(lam_max(lengths.longest, m, p), alphas, alpha_ratios)
+    values = alpha_grid(alphas, alpha_ratios, lengths, m=m, p=p)
     path = []
     with blas_threads(matrix_threads(max(m, p), n_threads)):
         rows = MemoryRows(rows_X, m, n_threads=n_threads, lengths=lengths)
-        first.alpha_ = float(alphas[0])
+        first.alpha_ = float(values[0])
         start = first._start(rows, None)
         D, C = start.D, start.C
-        for alpha in alphas:
+        for alpha in values:
             scnn = SCNN(n_components, float(alpha), **parameters)
             scnn.alpha_ = float(alpha)
             validate_data(scnn, X, skip_check_array=True)
@@ -92,19 +101,45 @@ def scnn_path(
     return path
 
 
-def alpha_grid(alpha_max: float, alphas: ArrayLike | None, alpha_ratios: ArrayLike | int) -> Array:
-    """Return the values of alpha in decreasing order."""
-    name, given = ("alpha_ratios", alpha_ratios) if alphas is None else ("alphas", alphas)
-    if alphas is None and isinstance(given, int | np.integer) and not isinstance(given, bool):
-        if given < 1:
-            raise InvalidInputError(f"alpha_ratios must be at least 1 value, got {given}.")
-        return np.geomspace(*RATIO_RANGE, int(given)) * alpha_max
+def alpha_grid(
+    alphas: ArrayLike | None,
+    alpha_ratios: ArrayLike | int,
+    lengths: RowLengths,
+    *,
+    m: int,
+    p: int,
+) -> Array:
+    """Return the values of alpha in decreasing order, for data with the given row lengths."""
+    if alphas is not None:
+        values = _converted("alphas", alphas, lambda alpha: resolve_alpha(alpha, lengths, m, p))
+        return np.sort(values)[::-1]
+    if isinstance(alpha_ratios, int | np.integer) and not isinstance(alpha_ratios, bool):
+        if alpha_ratios < 1:
+            raise InvalidInputError(f"alpha_ratios must be at least 1 value, got {alpha_ratios}.")
+        ratios: Array = np.geomspace(*RATIO_RANGE, int(alpha_ratios))
+    else:
+        ratios = _converted("alpha_ratios", alpha_ratios, _ratio)
+    return np.sort(ratios * lam_max(lengths.longest, m, p))[::-1]
+
+
+def _converted(name: str, given: Any, convert: Callable[[Any], float]) -> Array:
+    """Return the converted entries of a sequence that is not empty."""
+    must = f"{name} must be a sequence of {KINDS[name]}"
     try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or not values.size or not (np.isfinite(values) & (values >= 0)).all():
-        raise InvalidInputError(
-            f"{name} must be a sequence of finite numbers of at least 0, got {given!r}."
-        )
-    return np.sort(values * alpha_max if alphas is None else values)[::-1]
+        entries = [] if isinstance(given, str | bytes) else list(given)
+    except TypeError:
+        entries = []
+    if not entries:
+        raise InvalidInputError(f"{must}, got {given!r}.")
+    values = []
+    for entry in entries:
+        try:
+            values.append(convert(entry))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{must}, got the entry {entry!r}.") from error
+    return np.array(values)
+
+
+def _ratio(ratio: Any) -> float:
+    check_number("alpha_ratios", ratio, 0)
+    return float(ratio)

@@ -68,9 +68,9 @@ class SAANN(BaseTwoLayerNetwork):
     encoder_ : array of shape (n_components, n_features)
         The encoder C, one filter per row.
     energy_ : float
-        Energy E of the training data with the fitted weights, summed over samples.
+        Energy per sample, E/N, of the training data with the fitted weights.
     energy_path_ : array of shape (n_iter_ + 1,)
-        Energy of the initial weights and after each pass. The last entry is replaced by the lowest
+        E/N of the initial weights and after each pass. The last entry is replaced by the lowest
         one, ``energy_``, because the weights with the lowest energy are kept.
     n_iter_ : int
         Number of passes that were made.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,12 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from lincode.core.calibration import n_calibration_rows
 from lincode.core.init import Start
 from lincode.core.types import Array
 from lincode.estimators.base import BaseSCNN
-from lincode.estimators.parameters import DEFAULT_ALPHA
+from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_choice,
     check_flag,
@@ -133,6 +134,8 @@ class SCNN(BaseSCNN):
         "auto" uses an accelerated method for each step. "paper" is Algorithm 1 of the paper with
         its plain gradient iterations. It is slow and meant as a reference. It does not replace
         unused atoms, and it stops on the change of the reconstruction error instead of the energy.
+        Its encoder only approaches the least-squares solution for the trained codes. The
+        calibration uses the leave-one-out outputs of that solution.
     max_iter : int, default=None
         The largest number of outer iterations. None means 200, or 50 (as in the paper) with
         ``solver="paper"``.
@@ -188,12 +191,15 @@ class SCNN(BaseSCNN):
     threshold_ : float
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
-        The threshold at which leave-one-out outputs of the encoder have the density of the trained
-        codes. It is computed from at most max(10,000, 10 * n_components) samples.
+        The threshold at which leave-one-out outputs of the encoder have ``matching_density_``. It
+        is computed from at most max(10,000, 10 * n_components) samples.
+    matching_density_ : float
+        The fraction of non-zeros that the calibration aims at: that of the trained codes, or the
+        ``density`` of the last call of ``calibrate``.
     energy_ : float
-        The energy E of the training data, summed over the samples.
+        The energy per sample of the training data, E/N.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E at the start and after each outer iteration. It never increases.
+        E/N at the start and after each outer iteration. It never increases.
     n_iter_ : int
         The number of outer iterations.
     stop_reason_ : str
@@ -321,16 +327,16 @@ class SCNN(BaseSCNN):
             m, p = self._n_units(X.shape[1]), X.shape[1]
             n_threads = thread_count(self.n_jobs)
             rows = MemoryRows(X, m, n_threads=n_threads, lengths=lengths)
-            self.alpha_ = self._resolve_alpha(rows.row_lengths(), m, p)
-            if D is None and not (isinstance(self.init, str) and self.init == "paper"):
-                self._warn_if_alpha_is_too_large(lengths, m, p)
+            self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+            zero_encoder = D is None and not (isinstance(self.init, str) and self.init == "paper")
+            too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=zero_encoder)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
                 start = self._start(rows, D)
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
                 _, outcome = self._train(rows, start.D, start.C)
         self._warn_about_training(outcome)
-        self._warn_about_codes(X)
+        self._warn_about_codes(X, alpha_is_too_large=too_large)
         return self
 
     def _start(self, rows: MemoryRows, D: Array | None) -> Start:
@@ -362,10 +368,10 @@ class SCNN(BaseSCNN):
         max_iter = self.max_iter or (scnn_paper.MAX_ITER if paper else MAX_ITER)
         outcome = train(training, max_iter=max_iter, tol=self.tol, callback=self._on_iteration)
         trained = training.result()
-        sample = sample_indices(rows.shape[0], self._n_calibration_samples())
+        sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
         self._set_weights(trained, rows.take(sample), rows.take_codes(sample))
-        self.energy_ = outcome.energy_path[-1]
-        self.energy_path_ = np.array(outcome.energy_path)
+        self.energy_path_ = np.array(outcome.energy_path) / rows.shape[0]
+        self.energy_ = float(self.energy_path_[-1])
         self.n_iter_ = outcome.n_iter
         self.stop_reason_ = outcome.reason.value
         self.optimality_ = trained.optimality
@@ -379,13 +385,11 @@ class SCNN(BaseSCNN):
 
     def _warn_about_training(self, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER:
-            warnings.warn(f"SCNN: {outcome.reason.value}.", ConvergenceWarning, stacklevel=3)
+            warn_user(f"SCNN: {outcome.reason.value}.", ConvergenceWarning)
         if self.solver == "auto" and self.optimality_["encoder"] > MAX_ENCODER_RESIDUAL:
-            warnings.warn(
+            warn_user(
                 "SCNN: some features of X are so small compared with the others that the encoder"
-                " ignores them; scale the features (StandardScaler, MaxAbsScaler).",
-                UserWarning,
-                stacklevel=3,
+                " ignores them; scale the features (StandardScaler, MaxAbsScaler)."
             )
 
     def _check_parameters(self) -> None:

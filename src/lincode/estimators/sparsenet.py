@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.types import Array, Rows
 from lincode.estimators.network import BaseGradientNetwork, check_positive
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_choice, check_number
 from lincode.exceptions import InvalidInputError
 from lincode.networks.epochs import root_mean_square
@@ -103,10 +103,10 @@ class Sparsenet(BaseGradientNetwork):
     variance_ : array of shape (n_components,)
         Running average of the variance of each coefficient, on which gain control is based.
     energy_ : float
-        Energy E of the training data after the last pass, summed over samples. Its codes are
-        computed by ``code_steps`` iterations.
+        Energy per sample of the training data after the last pass, E/N. Its codes are computed by
+        ``code_steps`` iterations.
     energy_path_ : array of shape (n_iter_ + 1,)
-        Energy of the initial dictionary and of each pass. The energy of a pass is the sum over its
+        E/N of the initial dictionary and of each pass. The energy of a pass is the sum over its
         batches, each evaluated before the dictionary step of the batch. The last entry is
         ``energy_``, which is evaluated after the last pass.
     n_iter_ : int
@@ -214,13 +214,12 @@ class Sparsenet(BaseGradientNetwork):
             U[rows] = solved.U
             n_not_converged += solved.n_not_converged
         if n_not_converged:
-            warnings.warn(
+            warn_user(
                 f"Sparsenet: the codes of {n_not_converged} of {X.shape[0]} samples are not within"
                 f" transform_tol={self.transform_tol} after"
                 f" transform_max_iter={self.transform_max_iter} iterations; increase"
                 " transform_max_iter or transform_tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return U
 

@@ -41,6 +41,8 @@ def check_number(
     must = f"{name} must be {'None or ' if or_none else ''}{must}"
     if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{must}, got {value!r} of type {type(value).__name__}.")
+    if isinstance(value, np.generic):
+        value = value.item()  # float32 cannot be compared with the largest float64
     if not at_least <= value <= (sys.maxsize if integer else sys.float_info.max):
         raise InvalidInputError(f"{must}, got {value!r}.")
 

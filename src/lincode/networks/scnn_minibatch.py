@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lincode.core.calibration import matching_threshold
+from lincode.core.calibration import matching_threshold, n_calibration_rows
 from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats, energy
 from lincode.core.types import Array, Rows
@@ -31,8 +31,6 @@ MAX_BATCH_ITERATIONS = 30
 """The largest number of iterations on one batch; two or three are typical."""
 HELD_OUT_TOL = 1e-3
 """The tolerance of the codes with which a batch is measured before it is learned."""
-THRESHOLD_SAMPLES = 10_000
-"""The largest number of rows from which the threshold of the initial codes is computed."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Stream:
         if self.stats is None or not self.C.any():
             return  # they are zero
         density = float(self.stats.used.mean()) / self.stats.n
-        sample = rows.take(sample_indices(rows.shape[0], THRESHOLD_SAMPLES))
+        sample = rows.take(sample_indices(rows.shape[0], n_calibration_rows(len(self.C))))
         Z = np.asarray(sample @ self.C.astype(rows.dtype).T)
         threshold = matching_threshold(Z, density, positive=weights.positive)
         rows.set_codes(self.C, Thresholding("soft", threshold, positive=weights.positive))

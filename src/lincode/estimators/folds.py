@@ -1,0 +1,114 @@
+"""Cross-validation folds: how they are made, and how networks are evaluated on one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import column_or_1d
+
+from lincode.core.types import Array, Rows
+from lincode.estimators.path import scnn_path
+from lincode.estimators.scnn import SCNN
+from lincode.exceptions import InvalidInputError
+
+
+def check_targets(y: Any) -> Array:
+    """Return y as an array with one dimension."""
+    try:
+        return np.asarray(column_or_1d(y, warn=True))
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"y must have one target per sample: {error}") from error
+
+
+def make_folds(
+    cv: Any, X: Rows, y: Any, groups: Any, *, by_class: bool
+) -> list[tuple[Array, Array]]:
+    """Return the indices of the training and test samples of each fold.
+
+    An integer ``cv`` means stratified folds if ``by_class`` is true.
+    """
+    from sklearn.model_selection import check_cv  # slow to import
+
+    try:
+        splitter = check_cv(cv, y if by_class else None, classifier=by_class)
+        folds = [(train, test) for train, test in splitter.split(X, y, groups)]
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            "cv must be an integer of at least 2, a splitter or an iterable of pairs (train, test)"
+            f" that suits X, y and groups, got {cv!r}: {error}"
+        ) from error
+    if not folds:
+        raise InvalidInputError("cv must yield at least one fold, got none.")
+    return folds
+
+
+def new_classifier(classifier: Any) -> Any:
+    """Return an unfitted copy of the classifier; None means logistic regression."""
+    if classifier is None:
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000)
+    try:
+        return clone(classifier)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"classifier must be an estimator of scikit-learn, got {classifier!r}."
+        ) from error
+
+
+def new_scorer(classifier: Any, scoring: Any) -> Any:
+    """Return the function ``scorer(classifier, codes, y)`` that ``scoring`` names."""
+    from sklearn.metrics import check_scoring
+
+    try:
+        return check_scoring(classifier, scoring)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            "scoring must be None, a callable or the name of a scorer of scikit-learn that suits"
+            f" the classifier, got {scoring!r}: {error}"
+        ) from error
+
+
+def evaluate_fold(
+    network: Any,
+    criterion: str,
+    classifier: Any,
+    scoring: Any,
+    X: Rows,
+    y: Array | None,
+    alphas: Array,
+    train: Array,
+    test: Array,
+) -> dict[str, list[float]]:
+    """Return the sparsity and the criterion for each alpha, on the samples ``test``.
+
+    The networks are fitted to the samples ``train``, without the callback: they are comparable
+    only if every network is fully trained.
+    """
+    networks = _fit_networks(clone(network).set_params(callback=None), X[train], alphas)
+    codes = [fitted.transform(X[test]) for fitted in networks]
+    results = {"sparsity": [1 - _count_nonzero(U) / np.prod(U.shape) for U in codes]}
+    if criterion == "energy":
+        results["energy"] = [-fitted.score(X[test]) for fitted in networks]
+    if criterion == "score":
+        assert y is not None
+        results["score"] = []
+        for fitted, U in zip(networks, codes, strict=True):
+            model = new_classifier(classifier).fit(fitted.transform(X[train]), y[train])
+            results["score"].append(new_scorer(model, scoring)(model, U, y[test]))
+    return results
+
+
+def _fit_networks(network: Any, X: Rows, alphas: Array) -> list[Any]:
+    """Return a fitted network for each alpha, as a path if the network is an SCNN."""
+    if isinstance(network, SCNN):
+        parameters = network.get_params()
+        del parameters["alpha"]
+        return list(scnn_path(X, alphas=alphas, **parameters))
+    return [clone(network).set_params(alpha=float(alpha)).fit(X) for alpha in alphas]
+
+
+def _count_nonzero(U: Any) -> int:
+    return int(U.nnz if hasattr(U, "nnz") else np.count_nonzero(U))
