@@ -9,8 +9,16 @@ import scipy.sparse
 from numpy.testing import assert_allclose
 
 from lincode.core import refinement
+from lincode.core.calibration import CodedRows, fit_decoder
 from lincode.core.encoder_step import Thresholding
-from lincode.core.refinement import _encoder_change, refine_encoder
+from lincode.core.refinement import (
+    _Coder,
+    _decreasing_step,
+    _encoder_change,
+    _normalised,
+    _Preconditioner,
+    refine_encoder,
+)
 
 
 def problem(n: int = 400, p: int = 12, m: int = 20) -> tuple[Any, Any, Any]:
@@ -26,22 +34,27 @@ def held_out_error(X: Any, refined: Any) -> float:
     return float(np.mean((X - S @ refined.D) ** 2))
 
 
-def test_change_of_the_encoder_solves_a_ridge_regression_for_each_unit(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("preconditioned", [True, False])
+def test_change_of_the_encoder_minimises_the_quadratic_objective(
+    monkeypatch: pytest.MonkeyPatch, preconditioned: bool
 ) -> None:
-    monkeypatch.setattr(refinement, "CG_STEPS", 50)
-    X, C, D = problem()
+    monkeypatch.setattr(refinement, "CG_STEPS", 300)
+    if not preconditioned:
+        monkeypatch.setattr(refinement, "MAX_PRECONDITIONED_FEATURES", 0)
+    X, C, D = problem(p=6, m=8)
     S = Thresholding("hard", 0.5).apply(np.ascontiguousarray(X @ C.T))
-    change = _encoder_change(X, S, D)
-    targets = 0.5 * (X - S @ D) @ D.T
-    for j in range(len(C)):
-        rows = X[S[:, j] != 0]
-        ridge = refinement.RIDGE * np.sum(rows**2) / X.shape[1]
-        expected = np.linalg.solve(
-            rows.T @ rows + ridge * np.eye(X.shape[1]), rows.T @ targets[S[:, j] != 0, j]
-        )
-        assert_allclose(change[j], expected, atol=1e-8)
-    assert_allclose(_encoder_change(scipy.sparse.csr_matrix(X), S, D), change, atol=1e-10)
+    preconditioner = _Preconditioner.of(X)
+    change = _encoder_change(X, S, D, preconditioner)
+    # The least-squares problem, with one column per entry of C.
+    M = S != 0
+    columns = [np.outer(M[:, j] * X[:, k], D[j]).ravel() for j in range(8) for k in range(6)]
+    A = np.stack(columns, axis=1)
+    ridge = refinement.RIDGE * np.mean(X**2) * np.repeat(M.sum(axis=0), 6)
+    expected = np.linalg.solve(A.T @ A + np.diag(ridge), A.T @ (X - S @ D).ravel())
+    assert_allclose(change, expected.reshape(8, 6), atol=1e-8)
+    sparse = scipy.sparse.csr_matrix(X)
+    other = _encoder_change(sparse, S, D, _Preconditioner.of(sparse))
+    assert_allclose(other, change, atol=1e-8)
 
 
 @pytest.mark.parametrize("mode", ["hard", "soft", "top_k"])
@@ -65,11 +78,41 @@ def test_more_rounds_reconstruct_held_out_rows_better(mode: str, scale: float) -
 def test_round_that_does_not_help_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     X, C, D = problem()
     start = refine_encoder(X, C, D, Thresholding("hard"), 0.15, max_iter=0)
-    monkeypatch.setattr(refinement, "ENCODER_STEP", -5.0)
+    change = refinement._encoder_change
+    monkeypatch.setattr(refinement, "_encoder_change", lambda *args: -100 * change(*args))
     refined = refine_encoder(X, C, D, Thresholding("hard"), 0.15, max_iter=5)
+    assert refined.n_iter == 0
     assert_allclose(refined.C, start.C)
-    assert_allclose(refined.D, start.D)
-    assert refined.r2 == start.r2
+
+
+def test_encoder_of_the_best_held_out_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every change is accepted on the training rows, but it makes the codes useless."""
+    X, C, D = problem()
+    monkeypatch.setattr(refinement, "_decreasing_step", lambda *args: 1.0)
+    monkeypatch.setattr(refinement, "_encoder_change", lambda X, S, D, _: np.ones_like(D))
+    refined = refine_encoder(X, C, D, Thresholding("hard"), 0.15, max_iter=50)
+    assert refined.n_iter == refinement.PATIENCE
+    assert_allclose(refined.C, C)
+
+
+def test_step_is_halved_until_the_objective_decreases() -> None:
+    X, C, D = problem()
+    coder = _Coder(Thresholding("hard"), 0.15)
+    S = coder.codes(X, C)
+    coded = CodedRows.of_codes(S, X)
+    D = fit_decoder(coded, np.ones(len(D)), D)
+    r2 = coded.r2_of_decoder(D)
+    C, D, S = _normalised(C, D, S)
+    change = _encoder_change(X, S, D, _Preconditioner.of(X))
+    step = _decreasing_step(X, C, 16 * change, D, r2, coder, 1.0)
+    assert refinement.MIN_STEP <= step < 1
+
+    def best_r2(C: Any) -> float:
+        coded = CodedRows.of_codes(coder.codes(X, C), X)
+        return coded.r2_of_decoder(fit_decoder(coded, np.ones(len(D)), D))
+
+    assert best_r2(C + step * 16 * change) > r2
+    assert best_r2(C + 2 * step * 16 * change) <= r2
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30])

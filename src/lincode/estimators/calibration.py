@@ -24,6 +24,9 @@ from lincode.exceptions import InvalidInputError
 from lincode.rows.memory import sample_indices
 from lincode.rows.threads import blas_threads, thread_count
 
+REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT = 100_000, 100
+"""The encoder is refined on at most max(100,000, 100 · n_components) samples."""
+
 
 class CalibratedEncoder(ParametrisedSCNN):
     """The encoder of SCNN with its threshold, gains and decoder.
@@ -70,6 +73,7 @@ class CalibratedEncoder(ParametrisedSCNN):
                 threshold = matching_threshold(Z, target, positive=self.positive_code)
                 self.matching_threshold_ = threshold
                 self._calibrate(Z, sample, D)
+            self._refine(X)
         return self
 
     def _check_density(self, density: Any) -> None:
@@ -177,17 +181,24 @@ class CalibratedEncoder(ParametrisedSCNN):
         self.encoder_r2_ = coded.r2(gains, D)
         self.calibrated_mode_ = self.threshold_mode
         self.calibrated_gains_ = bool(self.fit_gains)
-        if self.refine_max_iter > 0:
-            self._refine(X, D)
-        elif self.fit_decoder:
+        if self.fit_decoder:
             decoder = fit_decoder(coded, gains, D)
             self.decoder_ = decoder.astype(X.dtype)
             self.encoder_r2_ = coded.r2(gains, decoder)
 
-    def _refine(self, X: Rows, D: Array) -> None:
-        """Refine the encoder on samples X and set the attributes that belong to it."""
+    def _refine(self, X: Rows) -> None:
+        """Refine the calibrated encoder on samples X and set the attributes that belong to it."""
+        if self.refine_max_iter == 0:
+            return
+        D = self.components_.astype(np.float64)
+        limit = max(REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT * len(D))
+        if X.shape[0] > limit:
+            X = X[sample_indices(X.shape[0], limit)]
         rule, density = self._thresholding(), self.matching_density_
-        refined = refine_encoder(X, self.encoder_, D, rule, density, max_iter=self.refine_max_iter)
+        with blas_threads(thread_count(self.n_jobs)):
+            refined = refine_encoder(
+                X, self.encoder_, D, rule, density, max_iter=self.refine_max_iter
+            )
         self.refined_encoder_ = refined.C.astype(X.dtype)
         self.decoder_ = refined.D.astype(X.dtype)
         self.refined_threshold_ = refined.thresholding.threshold

@@ -326,6 +326,7 @@ class MiniBatchSCNN(BaseSCNN):
             too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
                 batch = self._fit_batches(X, n_threads)
+            self._refine(X)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
         if not_converged and self.max_no_improvement is not None:

@@ -98,6 +98,8 @@ def scnn_path(
             path.append(scnn)
             if outcome.reason is Reason.CALLBACK:
                 break
+    for scnn in path:
+        scnn._refine(rows_X)
     return path
 
 

@@ -335,6 +335,7 @@ class SCNN(BaseSCNN):
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
                 _, outcome = self._train(rows, start.D, start.C)
+            self._refine(X)
         self._warn_about_training(outcome)
         self._warn_about_codes(X, alpha_is_too_large=too_large)
         return self
