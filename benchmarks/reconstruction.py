@@ -51,6 +51,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "encoder, hard": {"threshold_mode": "hard"},
     "encoder, top_k": {"threshold_mode": "top_k"},
     "encoder, hard, decoder": {"threshold_mode": "hard", "fit_decoder": True},
+    "encoder, hard, refined": {"threshold_mode": "hard", "refine_max_iter": 50},
+    "encoder, top_k, refined": {"threshold_mode": "top_k", "refine_max_iter": 50},
 }
 """The kinds of the calibrated encoder and their parameters."""
 PAPER: dict[str, Any] = {"threshold_mode": "soft", "fit_gains": False, "encoder_ridge": 0}

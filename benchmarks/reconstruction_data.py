@@ -55,7 +55,7 @@ def split(title: str, n_components: int, X: Any, n_train: int) -> Split:
 def mnist() -> Split:
     """Return digits of 28×28 pixels in [−1, 1]."""
     X, source = load_digits()
-    return split(f"{source}, 28×28 pixels", 400, X, 3000)
+    return split(f"{source}, 28×28 pixels", 400, X, 10_000)
 
 
 def patches() -> Split:
@@ -71,7 +71,7 @@ def patches() -> Split:
         tiles.append(blocks.transpose(0, 2, 1, 3).reshape(-1, 64))
     X = np.random.default_rng(0).permutation(np.vstack(tiles))
     X = X - X.mean(axis=1, keepdims=True)
-    return split("8×8 patches of photographs", 128, X / X.std(), 5000)
+    return split("8×8 patches of photographs", 128, X / X.std(), 7000)
 
 
 def docstrings() -> list[str]:
@@ -119,7 +119,7 @@ def text() -> Split:
 def planted() -> Split:
     """Return sums of 16 of 512 random atoms in 256 dimensions, with noise of 10 % of their size."""
     rng = np.random.default_rng(0)
-    n, m, p, k = 6000, 512, 256, 16
+    n, m, p, k = 11_000, 512, 256, 16
     D = rng.standard_normal((m, p))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     U = np.zeros((n, m))
@@ -127,10 +127,10 @@ def planted() -> Split:
     np.put_along_axis(U, columns, rng.standard_normal((n, k)), axis=1)
     X = U @ D
     X /= X.std()
-    return split("planted dictionary", m, X + 0.1 * rng.standard_normal(X.shape), 5000)
+    return split("planted dictionary", m, X + 0.1 * rng.standard_normal(X.shape), 10_000)
 
 
-def hidden_activations(n_hidden: int = 256, n_samples: int = 6000) -> Any:
+def hidden_activations(n_hidden: int = 256, n_samples: int = 16_000) -> Any:
     """Return the activations of a classifier's hidden layer, centred and with a variance of 1.
 
     The classifier is trained on MNIST digits (digits of 8×8 pixels without MNIST). The activations
