@@ -122,9 +122,9 @@ class MiniBatchSCNN(BaseSCNN):
         ``transform_algorithm="encoder"``; it must not be used for codes of the other algorithms.
     refine_max_iter : int, default=0
         The largest number of rounds in which the encoder is refined after training, so that its
-        own thresholded codes reconstruct the samples. It ends earlier when held-out samples are
-        no longer reconstructed better. 10 to 20 rounds reduce the reconstruction error clearly
-        and cost about as much as the same number of training iterations. The refined encoder and
+        own thresholded codes reconstruct the samples. It ends earlier if held-out samples are no
+        longer reconstructed better. 20 to 50 rounds reduce the reconstruction error clearly, and
+        a round costs about as much as an iteration of training or less. The refined encoder and
         its dictionary are ``refined_encoder_`` and ``decoder_``; ``transform`` and
         ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. The paper does
         not have this step.
