@@ -91,7 +91,7 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
 
 
 def train(X: Any, settings: Mapping[str, Any], seed: int) -> Any:
-    """Return an SCNN trained on mini-batches of digits, with noise or a ridge if the settings say so."""
+    """Return an SCNN trained on mini-batches of digits, with noise or a ridge if asked for."""
     if settings.get("noise"):
         noise = np.random.default_rng(seed).standard_normal(X.shape, dtype=np.float32)
         X = X + np.float32(settings["noise"]) * noise
@@ -167,7 +167,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         own = [best.get(m) for m in sizes]
         for name, key in ((row, "test_error"), ("… on validation digits", "val_error")):
             rows.append([name, *(percent(r[kind][key], 2) if r else "" for r in own)])
-        rows.append(["… λ, zeros, C (ridge)", *(settings_text(r, kind) if r else "" for r in own)])
+        rows.append(["… λ, zeros, C, ridge", *(settings_text(r, kind) if r else "" for r in own)])
     seconds = {m: [r["fit_seconds"] for r in records if r["m"] == m] for m in sizes}
     rows.append(["runs", *(str(len(seconds[m])) for m in sizes)])
     rows.append(["mean seconds to train", *(f"{sum(s) / len(s):.0f}" for s in seconds.values())])
@@ -176,7 +176,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def settings_text(record: Record, kind: str) -> str:
-    """Return the chosen λ, fraction of zeros, C and ridge; a * marks the end of a range of the latter."""
+    """Return the chosen λ, fraction of zeros, C and ridge; a * marks the end of a range."""
     zeros, C = record[kind]["zeros"], record[kind]["C"]
 
     def mark(value: float, tried: Sequence[float]) -> str:
@@ -189,6 +189,7 @@ def settings_text(record: Record, kind: str) -> str:
 
 
 def ridge_text(record: Record) -> str:
+    """Return the ridge on the encoder as text, if there is one."""
     ridge = record.run.settings.get("encoder_ridge")
     return f", {ridge:g}" if ridge else ""
 

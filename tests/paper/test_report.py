@@ -376,18 +376,25 @@ def test_choices_are_made_on_validation_data() -> None:
     assert not claim.reproduced
 
 
-def test_training_with_noise_has_its_own_row_and_claim() -> None:
+def test_training_with_noise_or_a_ridge_has_its_own_row() -> None:
+    """Noise has a claim of its own, too."""
     by_setting = {
-        (run.settings["m"], run.settings["lam"], run.settings.get("noise")): run
+        (run.settings["lam"], run.settings.get("noise"), run.settings.get("encoder_ridge")): run
         for run in EXPERIMENTS["mnist-units"].runs("paper", 0, False)
+        if run.settings["m"] == 400
     }
 
-    def record(noise: float | None, test: float) -> Record:
+    def record(noise: float | None, ridge: float | None, test: float) -> Record:
         svm = {"val_error": test, "test_error": test, "C": 3.0, "zeros": 0.88}
         result = {"plain": svm, "split": svm | {"zeros": 0.6}, "fit_seconds": 1.0}
-        return Record(by_setting[400, 0.5, noise], result, 1.0, {}, {}, "")
+        return Record(by_setting[0.5, noise, ridge], result, 1.0, {}, {}, "")
 
-    records = [record(None, 0.0276), record(0.3, 0.0228)]
+    records = [
+        record(None, None, 0.0276),
+        record(0.3, None, 0.0228),
+        record(None, 0.3, 0.021),
+        record(None, 1.0, 0.0225),
+    ]
     without, with_noise = mnist_units.claims(records)
     assert (without.reproduced, with_noise.reproduced) == (False, True)
     assert "noise" in with_noise.sentence
@@ -396,7 +403,10 @@ def test_training_with_noise_has_its_own_row_and_claim() -> None:
     rows = {name: cells for name, *cells in table.rows}
     assert rows[mnist_units.AS_IN_PAPER] == ["2.76 %"]
     assert rows[mnist_units.WITH_NOISE] == ["2.28 %"]
-    assert ["… λ, zeros, C", "0.5, 88 %, 3*"] in [list(row) for row in table.rows]
+    assert rows["SCNN, ridge on the encoder + linear SVM"] == ["2.10 %"]
+    settings = [row[1] for row in table.rows if row[0] == "… λ, zeros, C, ridge"]
+    assert settings[0] == "0.5, 88 %, 3*"
+    assert settings[2] == "0.5, 88 %, 3*, 0.3"
 
 
 CHROMIUM = (

@@ -49,9 +49,9 @@ MIN_THRESHOLD_ROWS = 50
 CG_STEPS = 2
 """Conjugate gradient steps per round."""
 RIDGE = 1.0
-"""ρ_j, relative to the mean eigenvalue of XᵀX in the rows in which unit j is active. Between 0.1 and
-3 the held-out errors of five kinds of data differed by at most 3 %; the larger values were better
-for few rows."""
+"""ρ_j, relative to the mean eigenvalue of XᵀX in the rows in which unit j is active. The held-out
+errors of four kinds of data with 0.1, 0.3 and 1 differed by at most 3 %; the larger values were
+better for few rows."""
 MIN_STEP, STEP_GROWTH = 0.02, 1.5
 """The refinement ends if not even this fraction of the change decreases J. After a successful round
 the fraction grows by the second number, up to 1."""
@@ -134,7 +134,7 @@ def _refined(rows: _SplitRows, C: Array, D: Array, coder: _Coder, n_iter: int) -
     # A few held-out rows do not determine a threshold.
     enough = X_test.shape[0] >= MIN_THRESHOLD_ROWS
     rule = coder.thresholding(X_test if enough else X_train, C)
-    used = np.zeros(len(C), dtype=np.intp)
+    used = np.zeros(len(C))
     total: CodedRows | None = None
     for start in range(0, X_train.shape[0], BLOCK_ROWS):
         block = X_train[start : start + BLOCK_ROWS]
@@ -219,7 +219,7 @@ def _encoder_change(X: Rows, S: Array, D: Array, preconditioner: _Preconditioner
     def hessian(V: Array) -> Array:
         Y = np.asarray(X @ V.T) * M
         Y = (Y @ DDt) * M
-        return np.asarray(Y.T @ X) / n + ridge * V
+        return np.asarray(Y.T @ X / n + ridge * V)
 
     residual = np.asarray(((np.asarray(X @ D.T) - S @ DDt) * M).T @ X) / n
     change, direction = np.zeros_like(residual), np.zeros_like(residual)
@@ -236,7 +236,7 @@ def _encoder_change(X: Rows, S: Array, D: Array, preconditioner: _Preconditioner
         change += length * direction
         residual -= length * product
         previous = norm
-    return change
+    return np.asarray(change)
 
 
 @dataclass(frozen=True)
