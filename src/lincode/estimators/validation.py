@@ -151,6 +151,15 @@ def check_rows(
         ) from error
 
 
+def check_finite(estimator: BaseEstimator | None, X: Rows) -> None:
+    """Check that X contains neither NaN nor infinity."""
+    name = None if estimator is None else type(estimator).__name__
+    try:
+        assert_all_finite(X, input_name="X", estimator_name=name)
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
+
+
 def check_scaled_rows(
     estimator: BaseEstimator | None, X: Any, *, reset: bool, advice: str = RESCALE_ADVICE
 ) -> tuple[Rows, RowLengths]:
@@ -162,10 +171,7 @@ def check_scaled_rows(
     X = check_rows(estimator, X, reset=reset, check_finite=False)
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
-        try:
-            assert_all_finite(X, input_name="X")
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from error
+        check_finite(estimator, X)
     limits = np.finfo(X.dtype)
     low, high = 1e5 * float(limits.tiny) ** 0.5, 1e-5 * float(limits.max) ** 0.5
     if largest != 0 and not low <= largest <= high:
