@@ -24,7 +24,7 @@ MIN_BLOCK_ROWS = 512
 """The product of smaller blocks with the encoder is slower per row."""
 MIN_BLOCK_PRODUCTS = 50_000_000
 """The number of multiplications for which a separate thread is faster."""
-MAX_BLOCK_ENTRIES = 800_000
+MAX_BLOCK_ENTRIES = 1_200_000
 """The number of codes that stay in the cache between the product and the threshold."""
 
 
@@ -168,10 +168,15 @@ class SparseCoder(CalibratedEncoder):
 
 
 def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
-    """Return the blocks in which N rows are encoded: at least eight if they are large enough.
+    """Return the blocks in which N rows are encoded.
 
-    They do not depend on the number of threads, so the codes do not either.
+    There are eight of them, or a multiple if they would be too large for the cache, or 1, 2 or 4
+    if they would be too small. So 2, 4 or 8 threads have the same number of blocks each. The blocks
+    do not depend on the number of threads, so the codes do not either.
     """
     largest = max(MIN_BLOCK_ROWS, MAX_BLOCK_ENTRIES // m)
-    smallest = max(MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS // (m * p))
-    return blocks(N, min(largest, max(smallest, -(-N // 8))))
+    smallest = min(largest, max(MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
+    n_blocks = 8 * -(-N // (8 * largest))
+    while n_blocks > 1 and N < n_blocks * smallest:
+        n_blocks //= 2
+    return blocks(N, -(-N // n_blocks))

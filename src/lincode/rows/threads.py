@@ -130,7 +130,7 @@ class _BlasLimit:
 
     @staticmethod
     def _current_threads() -> int:
-        threads = [library["num_threads"] for library in _blas().info()]
+        threads = [library.num_threads for library in _blas().lib_controllers]
         return max(threads) if threads else int(joblib.cpu_count())
 
     @contextmanager
