@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from lincode.core.code_layout import compress_rows, split_signs
 
 DTYPES = (np.float32, np.float64)
+VALUES = (-2.5, -0.0, 0.0, 1.0)
 
 
 def parts(U: Any) -> Any:
@@ -49,7 +50,9 @@ def test_random_codes(
 
 @given(
     st.integers(1, 9).flatmap(
-        lambda m: st.lists(st.lists(st.sampled_from([-2.5, -0.0, 0.0, 1.0]), min_size=m, max_size=m))
+        lambda m: st.lists(
+            st.lists(st.sampled_from([-2.5, -0.0, 0.0, 1.0]), min_size=m, max_size=m)
+        )
     )
 )
 def test_small_codes(rows: list[list[float]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.compiler import compiled
 from lincode.core.types import Array
@@ -17,9 +18,9 @@ from lincode.core.types import Array
 class CompressedRows(NamedTuple):
     """The non-zeros of a block of codes, row by row."""
 
-    counts: Array
+    counts: NDArray[np.int64]
     """The number of non-zeros of each row, shape (n,)"""
-    columns: Array
+    columns: NDArray[np.int32]
     """The columns of the non-zeros, in increasing order in each row"""
     values: Array
     """The non-zeros"""

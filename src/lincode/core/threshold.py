@@ -124,10 +124,7 @@ def _set_magnitudes(row: Any, magnitudes: Any, positive: bool) -> Any:
     total, count = zero, zero
     for j in range(len(row)):
         z = row[j]
-        if positive:
-            magnitude = z if z > zero else zero
-        else:
-            magnitude = abs(z)
+        magnitude = (z if z > zero else zero) if positive else abs(z)
         magnitudes[j] = magnitude
         total += magnitude
         count += one if magnitude > zero else zero

@@ -24,8 +24,8 @@ MIN_BLOCK_ROWS = 512
 """The product of smaller blocks with the encoder is slower per row."""
 MIN_BLOCK_PRODUCTS = 50_000_000
 """The number of multiplications for which a separate thread is faster."""
-MAX_BLOCK_ENTRIES = 1_200_000
-"""The number of codes that stay in the cache between the product and the threshold."""
+BLOCK_ENTRIES = 1_000_000
+"""The number of codes (rows times units) that stay in the cache until they are thresholded."""
 
 
 class SparseCoder(CalibratedEncoder):
@@ -112,9 +112,9 @@ class SparseCoder(CalibratedEncoder):
     def _encode(self, X: Rows, output: CodeOutput) -> None:
         """Write the codes of the encoder, and raise an error if X is not finite.
 
-        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So X itself
-        is only searched if the first output of a sample is not finite, which may also be due to
-        an overflow.
+        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So X is
+        only searched if the first output of a sample is not finite. It can also be the result of
+        an overflow, which is not an error.
         """
         C = self._used_encoder().astype(X.dtype, copy=False)
         thresholding = self._thresholding(self._checked_gains())
@@ -170,13 +170,13 @@ class SparseCoder(CalibratedEncoder):
 def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
     """Return the blocks in which N rows are encoded.
 
-    There are eight of them, or a multiple if they would be too large for the cache, or 1, 2 or 4
-    if they would be too small. So 2, 4 or 8 threads have the same number of blocks each. The blocks
-    do not depend on the number of threads, so the codes do not either.
+    There are eight of them, or a multiple of eight if they would be too large, or 1, 2 or 4 if they
+    would be too small, so that 2, 4 or 8 threads have the same number of blocks each. The blocks do
+    not depend on the number of threads, so the codes do not either.
     """
-    largest = max(MIN_BLOCK_ROWS, MAX_BLOCK_ENTRIES // m)
-    smallest = min(largest, max(MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
-    n_blocks = 8 * -(-N // (8 * largest))
-    while n_blocks > 1 and N < n_blocks * smallest:
+    size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // m)
+    smallest = min(size, max(MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
+    n_blocks = 8 * max(1, N // (8 * size))
+    while n_blocks > 1 and n_blocks * smallest > N:
         n_blocks //= 2
     return blocks(N, -(-N // n_blocks))
