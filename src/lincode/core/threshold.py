@@ -85,6 +85,7 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool) -> None:
     """
     n, m = Z.shape
     zero, half, wanted = Z.dtype.type(0), Z.dtype.type(0.5), Z.dtype.type(k)
+    above, below = Z.dtype.type(1.15), Z.dtype.type(0.87)  # around the first guess
     magnitudes, work = np.empty(m, Z.dtype), np.empty(m, Z.dtype)
     ratio = half / wanted
     for i in range(n):
@@ -96,17 +97,19 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool) -> None:
             low = zero
             high = total / wanted  # fewer than k magnitudes are above it
             threshold = total * ratio
-            for _ in range(MAX_PASSES):
+            for n_passes in range(MAX_PASSES):
                 count = _count_above(magnitudes, threshold)
                 if count > wanted:
                     low = threshold
+                    nearby = threshold * above
                 elif count < wanted:
                     high = threshold
+                    nearby = threshold * below
                 else:
                     exact = True
                     ratio = threshold / total
                     break
-                threshold = low + half * (high - low)
+                threshold = nearby if n_passes == 0 else low + half * (high - low)
         if exact:
             for j in range(m):
                 row[j] = gains[j] * row[j] if magnitudes[j] > threshold else zero
