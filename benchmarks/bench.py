@@ -28,6 +28,7 @@ from measure import Curve, Row, Section
 
 SECTIONS = (
     "encoding",
+    "transform_output",
     "exact_codes",
     "dictionary_learning",
     "training",

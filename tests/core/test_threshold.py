@@ -107,6 +107,54 @@ def test_top_k_on_sorted_rows(n: int) -> None:
         assert_array_equal(apply_top_k(Z.copy(), k, None, positive=False), expected)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("m", [1, 2, 63, 400])
+def test_top_k_of_many_kinds_of_rows(
+    rng: np.random.Generator, dtype: Any, positive: bool, m: int
+) -> None:
+    """Rows of very different scales follow each other, so the threshold of one is a bad guess."""
+    rows = [
+        rng.standard_normal(m),
+        rng.standard_normal(m) * 1e-30,
+        rng.laplace(size=m) ** 5,
+        10.0 ** rng.uniform(-30, 30, m),  # bisection alone would need many steps
+        1 + 1e-6 * rng.standard_normal(m),  # nearly equal
+        np.round(rng.standard_normal(m)),  # many equal magnitudes
+        np.where(rng.random(m) < 0.9, 0, rng.standard_normal(m)),
+        np.zeros(m),
+        -np.zeros(m),
+        -np.abs(rng.standard_normal(m)),
+        np.full(m, np.finfo(dtype).max),  # the sum of magnitudes overflows
+        np.full(m, np.finfo(dtype).tiny),
+        np.eye(m)[m // 2] + np.finfo(dtype).eps,
+    ]
+    Z = np.array(rows, dtype)
+    Z = Z[rng.permutation(np.repeat(np.arange(len(Z)), 3))]
+    for k in {1, 2, max(1, m // 10), max(1, m // 2), m - 1 or 1, m}:
+        expected = np.array([top_k(row, k, positive) for row in Z])
+        codes = apply_top_k(Z.copy(), k, None, positive=positive)
+        assert_array_equal(codes, expected)
+        alone = [apply_top_k(row[None].copy(), k, None, positive=positive)[0] for row in Z]
+        assert_array_equal(codes, alone)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_outputs_that_are_not_finite_affect_their_own_row_only(
+    rng: np.random.Generator, mode: str
+) -> None:
+    """The product of large finite numbers can overflow."""
+    Z = rng.standard_normal((6, 50))
+    thresholding = Thresholding(mode, 0.5, k=3)
+    expected = thresholding.apply(Z.copy())
+    Z[1, :] = np.nan
+    Z[3, 7], Z[3, 8] = np.inf, -np.inf
+    codes = thresholding.apply(Z)
+    assert_array_equal(codes[[0, 2, 4, 5]], expected[[0, 2, 4, 5]])
+    assert codes[3, 7] == np.inf
+    assert codes[3, 8] == -np.inf
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_encode_accepts_every_layout(rng: np.random.Generator, mode: str, dtype: Any) -> None:

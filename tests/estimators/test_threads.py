@@ -59,6 +59,7 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
         (memory, "factor_rows"),
         (coding, "code_step"),
         (coding, "encode"),
+        (coding, "encoder_output"),
         (scnn_network, "dictionary_step"),
         (scnn_network, "encoder_step"),
         (code_step_module, "_leading_eigenvalues"),
@@ -66,6 +67,8 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
     for module, name in functions:
         monkeypatch.setattr(module, name, observer.wrap(getattr(module, name)))
     monkeypatch.setattr(memory, "MIN_THREAD_ENTRIES", 200)  # so that there are many blocks
+    monkeypatch.setattr(coding, "MIN_BLOCK_ROWS", 20)
+    monkeypatch.setattr(coding, "MIN_BLOCK_PRODUCTS", 1)
     return observer
 
 
@@ -212,5 +215,6 @@ def test_observer_sees_both_threads(digits: Any, observer: Observer) -> None:
     network = SCNN(12, 0.1, random_state=0, n_jobs=2, tol=1e-2).fit(digits)
     assert observer.most_active == 2
     observer.limits.clear()
+    observer.most_active = 0
     network.transform(digits)
-    assert observer.limits
+    assert len(observer.limits) == 8

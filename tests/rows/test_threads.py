@@ -14,6 +14,7 @@ from lincode.rows.threads import (
     matrix_threads,
     ordered_map,
     thread_count,
+    threaded_map,
 )
 
 
@@ -89,6 +90,58 @@ def test_overlapping_maps_do_not_reset_the_limit_of_each_other() -> None:
     assert all(n == 1 for n in present_limit())
     list(second)
     assert present_limit() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("n_items", [0, 1, 2, 7])
+def test_threaded_map_returns_the_results_in_the_order_of_the_items(
+    n_threads: int, n_items: int
+) -> None:
+    def slow_first(i: int) -> int:
+        time.sleep(0.02 if i == 0 else 0)
+        return i * i
+
+    assert threaded_map(slow_first, range(n_items), n_threads) == [i * i for i in range(n_items)]
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_threaded_map_uses_the_calling_thread_and_one_blas_thread_per_thread() -> None:
+    before = present_limit()
+    barrier = threading.Barrier(3, timeout=10)  # passes only if three threads run at once
+
+    def meet(_: int) -> tuple[int, list[int]]:
+        barrier.wait()
+        return threading.get_ident(), present_limit()
+
+    threads, limits = zip(*threaded_map(meet, range(3), 3), strict=True)
+    assert len(set(threads)) == 3
+    assert threading.get_ident() in threads
+    assert all(n == 1 for inside in limits for n in inside)
+    assert present_limit() == before
+    assert threaded_map(lambda _: threading.get_ident(), range(4), 1) == 4 * [threading.get_ident()]
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("kind", [ValueError, StopIteration, KeyboardInterrupt])
+def test_threaded_map_raises_an_error_and_starts_no_further_item(
+    n_threads: int, kind: type[BaseException]
+) -> None:
+    before, n_before = present_limit(), threading.active_count()
+    started: list[int] = []
+
+    def fail_third(i: int) -> int:
+        started.append(i)
+        time.sleep(0.02)
+        if i == 2:
+            raise kind("third")
+        return i
+
+    with pytest.raises(kind, match="third"):
+        threaded_map(fail_third, range(50), n_threads)
+    assert len(started) <= 3 + n_threads
+    assert present_limit() == before
+    assert threading.active_count() == n_before
 
 
 def test_thread_count_none_follows_the_limit_of_blas() -> None:

@@ -11,7 +11,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "n
 """Kernels release the interpreter lock. The order of summation is left to the compiler."""
 
 
-def compiled(function: Callable[..., None]) -> Callable[..., None]:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function and cache the machine code on disk if there is a writable folder."""
     try:
         return numba.njit(cache=True, **OPTIONS)(function)  # type: ignore[no-any-return]

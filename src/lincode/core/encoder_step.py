@@ -155,15 +155,17 @@ class Thresholding:
         return function(Z, limit, self.gains, positive=self.positive)
 
 
+def encoder_output(X: Rows, C: Array, *, out: Array | None = None) -> Array:
+    """Return Z = X Cᵀ as a C-contiguous array, which is ``out`` if it is given."""
+    if not scipy.sparse.issparse(X):
+        return np.matmul(X, C.T, out=out) if out is not None else np.ascontiguousarray(X @ C.T)
+    Z = np.asarray(X @ C.T)
+    if out is None:
+        return np.ascontiguousarray(Z)
+    out[...] = Z
+    return out
+
+
 def encode(X: Rows, C: Array, thresholding: Thresholding, *, out: Array | None = None) -> Array:
     """Return the encoder's codes of the rows of X: one product, then one pass over its result."""
-    if scipy.sparse.issparse(X):
-        Z = np.asarray(X @ C.T)
-        if out is not None:
-            out[...] = Z
-            Z = out
-    elif out is not None:
-        Z = np.matmul(X, C.T, out=out)
-    else:
-        Z = np.ascontiguousarray(X @ C.T)
-    return thresholding.apply(Z)
+    return thresholding.apply(encoder_output(X, C, out=out))

@@ -93,6 +93,17 @@ class CalibratedEncoder(ParametrisedSCNN):
     def threshold_(self) -> float:
         """The threshold that ``transform`` applies to the output of the encoder."""
         check_is_fitted(self)
+        return self._used_threshold()
+
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        """The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps."""
+        check_is_fitted(self)
+        return self._n_kept()
+
+    # The encoder and the decoder in use
+
+    def _used_threshold(self) -> float:
         if self.refine_max_iter > 0:
             return float(self.refined_threshold_)
         if self.threshold == "match":
@@ -101,21 +112,17 @@ class CalibratedEncoder(ParametrisedSCNN):
             return self._weights().threshold
         return float(self.threshold)
 
-    @property
-    def n_nonzero_coefs_(self) -> int:
-        """The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps."""
-        check_is_fitted(self)
+    def _n_kept(self) -> int:
         m = len(self.components_)
         if self.transform_n_nonzero_coefs is None:
             return _n_nonzero(self.matching_density_, m)
         return min(m, int(self.transform_n_nonzero_coefs))
 
-    # The encoder and the decoder in use
-
     def _thresholding(self, gains: Array | None = None) -> Thresholding:
         """Return how the output of the encoder is turned into codes."""
-        k, positive = self.n_nonzero_coefs_, bool(self.positive_code)
-        return Thresholding(self.threshold_mode, self.threshold_, k, positive, gains)
+        threshold = self._used_threshold()
+        k = self._n_kept() if self.threshold_mode == "top_k" else 1
+        return Thresholding(self.threshold_mode, threshold, k, bool(self.positive_code), gains)
 
     def _used_encoder(self) -> Array:
         """Return the encoder that ``transform`` applies."""

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, vstack
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.code_step import Codes, code_step
-from lincode.core.encoder_step import encode
+from lincode.core.code_step import code_step
+from lincode.core.encoder_step import encode, encoder_output
 from lincode.core.types import Array, Rows
 from lincode.estimators.calibration import CalibratedEncoder
+from lincode.estimators.output import CodeOutput, DenseOutput, SparseOutput, SplitOutput
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_rows, check_scaled_rows
-from lincode.rows.memory import chunks, code_blocks
-from lincode.rows.threads import blas_threads, matrix_threads, ordered_map, thread_count
+from lincode.estimators.validation import check_finite, check_rows, check_scaled_rows
+from lincode.rows.memory import blocks, code_blocks
+from lincode.rows.threads import blas_threads, matrix_threads, thread_count, threaded_map
 
 MAX_TRANSFORM_STEPS = 20_000
 """The largest number of accelerated steps for codes computed by optimisation."""
+MIN_BLOCK_ROWS = 512
+"""The product of smaller blocks with the encoder is slower per row."""
+MIN_BLOCK_PRODUCTS = 50_000_000
+"""The number of multiplications for which a separate thread is faster."""
+BLOCK_ENTRIES = 1_000_000
+"""The number of codes (rows times units) that stay in the cache until they are thresholded."""
 
 
 class SparseCoder(CalibratedEncoder):
@@ -43,16 +48,14 @@ class SparseCoder(CalibratedEncoder):
         check_is_fitted(self)
         self._check_parameters()
         X = self._check_samples(X, self.transform_algorithm)
-        if not (self.split_sign or self.sparse_output):
-            return self._codes(X, self.transform_algorithm)
-        blocks = self._code_blocks(X, self.transform_algorithm)
+        N, m = X.shape[0], len(self.encoder_)
+        output: CodeOutput
         if self.sparse_output:
-            sparse = [csr_matrix(_split(U) if self.split_sign else U) for _, U in blocks]
-            return vstack(sparse, format="csr")
-        out: Array = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
-        for rows, U in blocks:
-            _split(U, out=out[rows])
-        return out
+            output = SparseOutput(N, m, X.dtype, split=self.split_sign)
+        else:
+            output = (SplitOutput if self.split_sign else DenseOutput)(N, m, X.dtype)
+        self._write_codes(X, self.transform_algorithm, output)
+        return output.result()
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the codes.
@@ -89,44 +92,51 @@ class SparseCoder(CalibratedEncoder):
         return self._codes(X, self.transform_algorithm)
 
     def _check_samples(self, X: Any, algorithm: str) -> Rows:
-        if algorithm == "encoder":
-            return check_rows(self, X, reset=False)
+        if algorithm == "encoder":  # ``_encode`` finds entries that are not finite
+            return check_rows(self, X, reset=False, check_finite=False)
         return check_scaled_rows(self, X, reset=False)[0]
 
     def _codes(self, X: Rows, algorithm: str) -> Array:
         """Return the codes of validated samples, without splitting signs."""
-        out: Array = np.empty((X.shape[0], len(self.encoder_)), dtype=X.dtype)
-        for _ in self._code_blocks(X, algorithm, out=out):
-            pass
-        return out
+        output = DenseOutput(X.shape[0], len(self.encoder_), X.dtype)
+        self._write_codes(X, algorithm, output)
+        return output.result()
 
-    def _code_blocks(
-        self, X: Rows, algorithm: str, out: Array | None = None
-    ) -> Iterator[tuple[slice, Array]]:
-        """Yield the codes of validated samples block by block; write them to ``out`` if given."""
+    def _write_codes(self, X: Rows, algorithm: str, output: CodeOutput) -> None:
+        """Compute the codes of validated samples block by block."""
         if algorithm == "encoder":
-            return self._encoded_blocks(X, out)
-        return self._solved_blocks(X, algorithm, out)
+            self._encode(X, output)
+        else:
+            self._solve(X, algorithm, output)
 
-    def _encoded_blocks(self, X: Rows, out: Array | None) -> Iterator[tuple[slice, Array]]:
+    def _encode(self, X: Rows, output: CodeOutput) -> None:
+        """Write the codes of the encoder, and raise an error if X is not finite.
+
+        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So X is
+        only searched if the first output of a sample is not finite. It can also be the result of
+        an overflow, which is not an error.
+        """
         C = self._used_encoder().astype(X.dtype, copy=False)
         thresholding = self._thresholding(self._checked_gains())
 
-        def encode_block(rows: slice) -> tuple[slice, Array]:
-            target = None if out is None else out[rows]
-            return rows, encode(X[rows], C, thresholding, out=target)
+        def encode_block(rows: slice) -> None:
+            with np.errstate(invalid="ignore"):
+                Z = encoder_output(X[rows], C, out=output.buffer(rows))
+            if not np.isfinite(Z[:, 0]).all():
+                check_finite(self, X)
+            output.finish(rows, thresholding.apply(Z))
 
-        blocks = chunks(X.shape[0], len(C))
+        blocks = encoder_blocks(X.shape[0], *C.shape)
         if len(blocks) > 1:
-            return ordered_map(encode_block, blocks, thread_count(self.n_jobs))
-        if self.n_jobs is None:  # one product, for which BLAS may use its own threads
-            return iter([encode_block(blocks[0])])
-        with blas_threads(thread_count(self.n_jobs)):
-            return iter([encode_block(blocks[0])])
+            threaded_map(encode_block, blocks, thread_count(self.n_jobs))
+        elif self.n_jobs is None:  # one product, for which BLAS may use its own threads
+            encode_block(blocks[0])
+        else:
+            with blas_threads(thread_count(self.n_jobs)):
+                encode_block(blocks[0])
 
-    def _solved_blocks(
-        self, X: Rows, algorithm: str, out: Array | None
-    ) -> Iterator[tuple[slice, Array]]:
+    def _solve(self, X: Rows, algorithm: str, output: CodeOutput) -> None:
+        """Write the codes that minimise the energy, or with "lasso" its terms without encoder."""
         n_threads = thread_count(self.n_jobs)
         weights = self._weights(eta=0.0 if algorithm == "lasso" else None)
         C = self.encoder_.astype(X.dtype, copy=False)
@@ -134,21 +144,20 @@ class SparseCoder(CalibratedEncoder):
             D, C64 = (A.astype(np.float64) for A in (self.components_, self.encoder_))
             problem = weights.code_problem(D, C64, X.dtype)
 
-        def solve_block(rows: slice) -> tuple[slice, Codes]:
+        def solve_block(rows: slice) -> int:
+            U = output.buffer(rows)
             if problem.mu > 0:
-                start = encode(X[rows], C, weights.thresholding)
+                encode(X[rows], C, weights.thresholding, out=U)
             else:
-                start = np.zeros((X[rows].shape[0], len(C)), dtype=X.dtype)
+                U[...] = 0
             tol, max_iter = self.transform_tol, MAX_TRANSFORM_STEPS
-            codes = code_step(start, X[rows], problem, tol=tol, max_iter=max_iter)
-            if out is not None:
-                out[rows] = codes.U
-            return rows, codes
+            codes = code_step(U, X[rows], problem, tol=tol, max_iter=max_iter)
+            U[...] = codes.U
+            output.finish(rows, U)
+            return codes.n_unfinished
 
-        n_unfinished = 0
-        for rows, codes in ordered_map(solve_block, code_blocks(X.shape[0], len(C)), n_threads):
-            n_unfinished += codes.n_unfinished
-            yield rows, codes.U
+        blocks = code_blocks(X.shape[0], len(C))
+        n_unfinished = sum(threaded_map(solve_block, blocks, n_threads))
         if n_unfinished:
             warn_user(
                 f"{type(self).__name__}: the codes of {n_unfinished} of {X.shape[0]} samples did"
@@ -158,10 +167,16 @@ class SparseCoder(CalibratedEncoder):
             )
 
 
-def _split(U: Array, out: Array | None = None) -> Array:
-    """Return [max(U, 0), max(−U, 0)]. U is overwritten."""
-    m = U.shape[1]
-    out = np.empty((len(U), 2 * m), dtype=U.dtype) if out is None else out
-    np.maximum(U, 0, out=out[:, :m])
-    np.maximum(np.negative(U, out=U), 0, out=out[:, m:])
-    return out
+def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
+    """Return the blocks in which N rows are encoded.
+
+    There are eight of them, or a multiple of eight if they would be too large, or 1, 2 or 4 if they
+    would be too small, so that 2, 4 or 8 threads have the same number of blocks each. The blocks do
+    not depend on the number of threads, so the codes do not either.
+    """
+    size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // m)
+    smallest = min(size, max(MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
+    n_blocks = 8 * max(1, N // (8 * size))
+    while n_blocks > 1 and n_blocks * smallest > N:
+        n_blocks //= 2
+    return blocks(N, -(-N // n_blocks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -72,6 +72,45 @@ def ordered_map(
                     future.cancel()
 
 
+def threaded_map(
+    function: Callable[[Item], Result], items: Sequence[Item], n_threads: int
+) -> list[Result]:
+    """Return [function(item) for item in items], computed by ``n_threads`` threads.
+
+    Each thread uses one BLAS thread. The calling thread is one of them, so that fewer threads are
+    started than by ``ordered_map``. All results are kept.
+    """
+    waiting, lock = iter(enumerate(items)), threading.Lock()
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+
+    def next_task() -> tuple[int, Item] | None:
+        with lock:
+            return next(waiting, None)
+
+    def work() -> None:
+        try:
+            while not errors and (task := next_task()) is not None:
+                results[task[0]] = function(task[1])
+        except BaseException as error:
+            errors.append(error)
+
+    helpers = [threading.Thread(target=work) for _ in range(min(n_threads, len(items)) - 1)]
+    with blas_threads(1):
+        try:
+            for helper in helpers:
+                helper.start()
+            work()
+            for helper in helpers:
+                helper.join()
+        except BaseException as error:
+            errors.append(error)  # so that the other threads stop
+            raise
+    if errors:
+        raise errors[0]
+    return [results[i] for i in range(len(items))]
+
+
 class _BlasLimit:
     """The limit on BLAS threads, which is global to the process.
 
@@ -91,7 +130,7 @@ class _BlasLimit:
 
     @staticmethod
     def _current_threads() -> int:
-        threads = [library["num_threads"] for library in _blas().info()]
+        threads = [library.num_threads for library in _blas().lib_controllers]
         return max(threads) if threads else int(joblib.cpu_count())
 
     @contextmanager
