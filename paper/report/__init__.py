@@ -26,6 +26,9 @@ from paper.experiments.registry import EXPERIMENTS
 from paper.report.figures import make_figures
 from paper.report.tables import claims_table, to_csv, to_markdown
 
+CHOSEN = ("lam", "noise", "encoder_ridge")
+"""The settings that are chosen on validation data."""
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -134,7 +137,7 @@ def chapter_of(
 
 def point_of(run: Run) -> str:
     """Return what identifies a run, except its seed and what is chosen on validation data."""
-    settings = {k: v for k, v in run.settings.items() if k not in ("lam", "noise")}
+    settings = {k: v for k, v in run.settings.items() if k not in CHOSEN}
     return json.dumps([run.group, settings], sort_keys=True)
 
 
