@@ -140,7 +140,7 @@ def test_codes_equal_those_of_accelerated_steps(
     X, problem = sparse_problem(eta, positive=positive)
     start = np.zeros((len(X), 80))
     compiled = code_step(start, X, problem, tol=1e-10, max_iter=5000)
-    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ACTIVE_SET", 1000)
+    monkeypatch.setattr(code_step_module._Block, "solve_sparse", lambda self, rows: rows)
     plain = code_step(start, X, problem, tol=1e-10, max_iter=5000)
     assert compiled.n_unfinished == plain.n_unfinished == 0
     assert_allclose(compiled.U, plain.U, atol=1e-6 * np.abs(plain.U).max())
@@ -306,7 +306,7 @@ def test_tolerance_zero_is_limited_by_rounding() -> None:
         pytest.param("pass", id="import"),
         pytest.param(
             "from lincode.core.code_step import CodeProblem, code_step; I = numpy.eye(5); "
-            "problem = CodeProblem.of(I, I, 0.1, 0.0, positive=False, dtype=I.dtype); "
+            "problem = CodeProblem.of(I, I, 0.1, 1.0, positive=False, dtype=I.dtype); "
             "assert code_step(0 * I, I, problem, tol=1e-6, max_iter=100).U.any()",
             id="few units",
         ),
@@ -321,7 +321,7 @@ def test_numba_is_imported_only_when_it_is_needed(code: str) -> None:
 
 
 @pytest.mark.parametrize("eta", [0.0, 1.0])
-def test_each_row_is_passed_to_the_active_set_method_at_most_once(
+def test_rows_that_are_given_up_are_not_tried_again(
     eta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, problem = sparse_problem(eta)
@@ -336,10 +336,28 @@ def test_each_row_is_passed_to_the_active_set_method_at_most_once(
     start[:, :3] = 1e-3
     solved = code_step(start, X, problem, tol=1e-8, max_iter=20_000)
     assert solved.residual <= 1e-8
-    assert len(seen) > 0
-    assert len(set(seen)) == len(seen)
-    if eta == 0:  # if the problem is strongly convex, a few accelerated steps come first
-        assert len(seen) == len(X)
+    # If the problem is not strongly convex, the second attempt is from zero.
+    assert len(seen) == 2 * len(X) if eta == 0 else 0 < len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_start_with_too_many_or_dependent_units_is_replaced_by_zero(
+    positive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((80, 12))
+    D[40:] = D[:40]
+    problem = lasso_problem(D, 0.5, positive=positive)
+    X = rng.standard_normal((30, 12))
+    monkeypatch.setattr(Iterate, "advance", None)
+    cold = code_step(np.zeros((30, 80)), X, problem, tol=1e-8, max_iter=10)
+    dependent = np.zeros((30, 80))
+    dependent[:, [5, 45]] = 0.1
+    for start in (np.ones((30, 80)), dependent):
+        warm = code_step(start, X, problem, tol=1e-8, max_iter=10)
+        assert warm.n_unfinished == 0
+        b = X @ problem.W.T
+        assert_allclose(objective(warm.U, b, problem), objective(cold.U, b, problem), rtol=1e-7)
 
 
 def test_dense_rows_are_not_passed_to_it_if_the_problem_is_strongly_convex(

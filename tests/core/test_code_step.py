@@ -24,8 +24,9 @@ from lincode.core.energy import energy
 @pytest.fixture(autouse=True, params=["with the active-set method", "without"])
 def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run every test with the active-set method for any number of units, and without it."""
-    min_units = 1 if request.param == "with the active-set method" else 10**9
-    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ACTIVE_SET", min_units)
+    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ACTIVE_SET", 1)
+    if request.param == "without":
+        monkeypatch.setattr(code_step_module._Block, "solve_sparse", lambda self, rows: rows)
     return request.param
 
 

@@ -45,6 +45,8 @@ ROUNDING_FACTOR = 2
 """The rounding error of a sum in machine epsilons of its terms."""
 CHUNK = 64
 """The number of entries of the gradient of which the largest is found together."""
+ALL = np.int64(-1)
+"""Stands for all places of the active set."""
 SIGN, LENGTH, CODE, MOVED, RESIDUAL, DIRECTION, COLUMN, PROJECTION = range(8)
 """The rows of the array ``active``, whose first k columns belong to the k active units.
 
@@ -157,7 +159,7 @@ def _solve_rows(
                     break
             n_before, exact = k, False
             if used > limit:
-                k = _descend(units, active, inverse, k, -1, is_active)
+                k = _descend(units, active, inverse, k, ALL, is_active)
                 n_left, corrections = n_before - k, corrections + 1
                 succeeded = corrections <= MAX_CORRECTIONS and used < np.inf
             else:
@@ -184,7 +186,7 @@ def _solve_rows(
                 corrections = 0
             if not succeeded:
                 break
-            _add_rows(active, MOVED, units, k + n_left, H, g)
+            _add_rows(active[MOVED], units, k + n_left, H, g)
             for r in range(k + n_left):
                 active[MOVED, r] = 0.0
         if not exact:
@@ -250,23 +252,23 @@ def _compute_gradient(b: Any, i: int, H: Any, units: Any, active: Any, k: int, g
     """Compute g = u H − b for row i."""
     for j in range(b.shape[1]):
         g[j] = -b[i, j]
-    _add_rows(active, CODE, units, k, H, g)
+    _add_rows(active[CODE], units, k, H, g)
 
 
 @compiled
-def _add_rows(active: Any, weights: int, units: Any, n: int, H: Any, g: Any) -> None:
-    """Add Σ_r active[weights, r] H[units[r]] over r < n to g, four rows of H at a time."""
+def _add_rows(weights: Any, units: Any, n: int, H: Any, g: Any) -> None:
+    """Add Σ_r weights[r] H[units[r]] over r < n to g, four rows of H at a time."""
     m, dtype = H.shape[0], H.dtype.type
     r = 0
     while r + 4 <= n:
-        a0, a1 = dtype(active[weights, r]), dtype(active[weights, r + 1])
-        a2, a3 = dtype(active[weights, r + 2]), dtype(active[weights, r + 3])
+        a0, a1 = dtype(weights[r]), dtype(weights[r + 1])
+        a2, a3 = dtype(weights[r + 2]), dtype(weights[r + 3])
         u0, u1, u2, u3 = units[r], units[r + 1], units[r + 2], units[r + 3]
         for j in range(m):
             g[j] += (a0 * H[u0, j] + a1 * H[u1, j]) + (a2 * H[u2, j] + a3 * H[u3, j])
         r += 4
     while r < n:
-        a0, u0 = dtype(active[weights, r]), units[r]
+        a0, u0 = dtype(weights[r]), units[r]
         for j in range(m):
             g[j] += a0 * H[u0, j]
         r += 1
@@ -406,8 +408,8 @@ def _move(active: Any, k: int, length: float, out: int) -> None:
 def _descend(units: Any, active: Any, inverse: Any, k: int, only: int, is_active: Any) -> int:
     """Move to the solution for the active set without the units whose sign would change.
 
-    Return the number of units that remain. If ``only`` is not negative, the residuals at all other
-    places are zero.
+    Return the number of units that remain. The residuals at places other than ``only`` are zero,
+    unless it is ``ALL``.
     """
     while k > 0:
         for r in range(k):

@@ -46,7 +46,7 @@ the tolerance, and the steps would never end.
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
 MIN_UNITS_FOR_ACTIVE_SET = 64
-"""With fewer units an accelerated step is so cheap that the active-set method is not faster."""
+"""If η > 0 and with fewer units, the active-set method is not faster than accelerated steps."""
 MAX_SPARSE_DENSITY = 1 / 6
 """If η > 0, rows that use at most this fraction of the units after a few accelerated steps are
 passed to the active-set method."""
@@ -69,7 +69,7 @@ class CodeProblem:
     mu: float
     """A lower bound of the eigenvalues of H"""
     D: Array
-    """The dictionary in float64, shape (m, p)"""
+    """Atoms of any length with H = D Dᵀ + μ I, in float64, shape (m, p)"""
 
     @property
     def L(self) -> float:
@@ -89,9 +89,9 @@ class CodeProblem:
     @cached_property
     def _metric(self) -> tuple[float, float, Array]:
         """L, σ and v, which only accelerated steps need."""
-        p, dtype = self.D.shape[1], self.H.dtype
+        dtype = self.H.dtype
         first, second, v = _leading_eigenvalues(self.D, MAX_EIGENVALUE_RATIO[dtype])
-        return (second / p + self.mu) * (1 + 1e-6), (first - second) / p, v.astype(dtype)
+        return (second + self.mu) * (1 + 1e-6), first - second, v.astype(dtype)
 
     @property
     def norm(self) -> float:
@@ -119,7 +119,8 @@ class CodeProblem:
         m, p = D.shape
         largest = float(np.finfo(dtype).max)
         with np.errstate(over="ignore"):
-            atoms = (D / p**0.5).astype(dtype)
+            scaled = D / p**0.5
+            atoms = scaled.astype(dtype)
             H = atoms @ atoms.T
             H.flat[:: m + 1] += np.array(eta / m, dtype)
             W = (D / p + eta / m * C).astype(dtype)
@@ -134,11 +135,27 @@ class CodeProblem:
             tau=min(lam / m, largest),
             positive=positive,
             mu=eta / m,
-            D=D,
+            D=scaled,
         )
-        if eta > 0 or m < MIN_UNITS_FOR_ACTIVE_SET:
+        if eta > 0:
             problem.L  # noqa: B018  computed here once, rather than in several threads
         return problem
+
+    @classmethod
+    def lasso(cls, D: Array, alpha: float, *, gram: Array | None, positive: bool) -> CodeProblem:
+        """Build the problem min_u ½‖x − u D‖² + α‖u‖₁ for atoms of any length.
+
+        ``gram`` is D Dᵀ if it is known already.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            H = np.ascontiguousarray(D @ D.T if gram is None else gram)
+        largest = float(np.finfo(D.dtype).max)
+        if not float(np.abs(H).max(initial=0)) < largest:
+            raise InvalidInputError(
+                f"the products of atoms are too large for {D.dtype}; divide the dictionary by a"
+                " number and alpha by the same number, and the codes are multiplied by it."
+            )
+        return cls(H, D, min(alpha, largest), positive, mu=0.0, D=D.astype(np.float64))
 
 
 def _leading_eigenvalues(D: Array, max_ratio: float) -> tuple[float, float, Array]:
@@ -195,15 +212,18 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     max|b|, its gradient at zero. A row is finished if its residual is at most ``tol`` or below
     the rounding error of its precision. The objective of a row never exceeds that of its start.
     """
-    b = np.asarray(X @ problem.W.T)
-    scale = np.maximum(b.max(axis=1, initial=0), -b.min(axis=1, initial=0))
-    block = _Block(problem, tol, U.copy(), b, scale, np.zeros_like(scale), np.zeros_like(scale))
-    rows = np.arange(len(U))
+    return solve_codes(U, np.asarray(X @ problem.W.T), problem, tol=tol, max_iter=max_iter)
+
+
+def solve_codes(U: Array, b: Array, problem: CodeProblem, *, tol: float, max_iter: int) -> Codes:
+    """Do what ``code_step`` does, from b = X Wᵀ."""
+    block = _Block.of(problem, tol, U.copy(), b)
+    scale, rows = block.scale, np.arange(len(U))
     if max_iter > 0:
         block.U[scale == 0] = 0  # the code is zero where b = 0
         rows = rows[scale > 0]
         if problem.mu == 0:
-            rows = block.solve_sparse(rows)
+            rows = block.solve_from_zero(block.solve_sparse(rows))
     rows = block.accelerate(rows, max_iter)
     # If the gradient at zero vanishes the code is zero, and any violation counts fully.
     relative = np.divide(block.violation, scale, out=np.sign(block.violation), where=scale > 0)
@@ -227,10 +247,16 @@ class _Block:
     value: Array
     """The objective of each row; unknown for rows that are finished by the active-set method"""
 
+    @classmethod
+    def of(cls, problem: CodeProblem, tol: float, U: Array, b: Array) -> _Block:
+        """Return the block of rows with b = X Wᵀ and the codes U, which are overwritten."""
+        scale = np.maximum(b.max(axis=1, initial=0), -b.min(axis=1, initial=0))
+        return cls(problem, tol, U, b, scale, np.zeros_like(scale), np.zeros_like(scale))
+
     def solve_sparse(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Solve rows by the active-set method."""
         m, p = self.problem.W.shape
-        if m < MIN_UNITS_FOR_ACTIVE_SET or not rows.size:
+        if not rows.size:
             return rows
         from lincode.core.active_set import solve_rows  # imports Numba
 
@@ -249,6 +275,22 @@ class _Block:
             value=self.value,
         )
         return rows[~finished]
+
+    def solve_from_zero(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Solve rows by the active-set method again, now from zero.
+
+        It fails if the start has dependent atoms or too many units.
+        """
+        rows_from_zero = rows[self.U[rows].any(axis=1)]
+        if not rows_from_zero.size:
+            return rows
+        b = self.b[rows_from_zero]
+        cold = _Block.of(self.problem, self.tol, np.zeros_like(b), b)
+        finished = np.ones(len(b), dtype=bool)
+        finished[cold.solve_sparse(np.arange(len(b)))] = False
+        done = rows_from_zero[finished]
+        self.U[done], self.violation[done] = cold.U[finished], cold.violation[finished]
+        return np.setdiff1d(rows, done)
 
     def accelerate(self, rows: NDArray[np.intp], max_iter: int) -> NDArray[np.intp]:
         """Do accelerated steps for rows, and pass those that become sparse to ``solve_sparse``."""
@@ -294,7 +336,9 @@ class _Block:
     def _is_sparse(self, U: Array) -> NDArray[np.bool_]:
         """Select the rows that use few units."""
         used = np.count_nonzero(U, axis=1)
-        return np.asarray((used > 0) & (used <= MAX_SPARSE_DENSITY * U.shape[1]))
+        n_units = U.shape[1]
+        enough = n_units >= MIN_UNITS_FOR_ACTIVE_SET
+        return np.asarray(enough & (used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
 
 
 class _Measures(NamedTuple):

@@ -31,7 +31,7 @@ from lincode.core.types import Array
 
 MIN_PIVOT_EPS = 100
 """An atom depends on the chosen ones if s[j] is below this many machine epsilons."""
-MIN_CORRELATION_EPS = 4
+MIN_CORRELATION_EPS = 64
 """The residual is orthogonal to all atoms if its largest correlation is below this many machine
 epsilons of the length of the row."""
 
