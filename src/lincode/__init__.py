@@ -7,6 +7,8 @@ from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
 from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
+from lincode.estimators.sparse_coder import SparseCoder
+from lincode.estimators.sparse_encode import sparse_encode
 from lincode.estimators.sparsenet import Sparsenet
 from lincode.model_file import load, save
 from lincode.networks.training import Iteration
@@ -20,9 +22,11 @@ __all__ = [
     "SCNNCV",
     "Iteration",
     "MiniBatchSCNN",
+    "SparseCoder",
     "Sparsenet",
     "load",
     "save",
     "scnn_path",
     "soft_threshold",
+    "sparse_encode",
 ]

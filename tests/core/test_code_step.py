@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
 from lincode.core import code_step as code_step_module
+from lincode.core.accelerated_steps import Iterate
 from lincode.core.code_step import (
     CodeProblem,
-    _Iterate,
     _leading_eigenvalues,
     code_step,
     code_violation,
@@ -21,11 +21,12 @@ from lincode.core.code_step import (
 from lincode.core.energy import energy
 
 
-@pytest.fixture(autouse=True, params=["with coordinate descent", "without"])
+@pytest.fixture(autouse=True, params=["with the active-set method", "without"])
 def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run every test with coordinate descent for any number of units, and without it."""
-    min_units = 1 if request.param == "with coordinate descent" else 10**9
-    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_COORDINATE_DESCENT", min_units)
+    """Run every test with the active-set method for any number of units, and without it."""
+    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ACTIVE_SET", 1)
+    if request.param == "without":
+        monkeypatch.setattr(code_step_module._Block, "solve_sparse", lambda self, rows: rows)
     return request.param
 
 
@@ -114,7 +115,7 @@ def test_steps_that_increase_the_objective_are_discarded(monkeypatch: pytest.Mon
     def uphill(self: Any, n_steps: int) -> None:
         self.U = self.U + np.where(np.arange(len(self.U)) % 2, 1.0, 0.0)[:, None]
 
-    monkeypatch.setattr(_Iterate, "advance", uphill)
+    monkeypatch.setattr(Iterate, "advance", uphill)
     X, U, _, _, problem = random_problem(0, 20, 8, 10, 0.1, 1.0, False, np.float64)
     solved = code_step(U, X, problem, tol=0.0, max_iter=30)
     assert (solved.U == U).all()
@@ -236,7 +237,7 @@ REPEATED = {
 def test_leading_eigenvalues_of_repeated_spectra(name: str) -> None:
     D = REPEATED[name]
     exact = np.linalg.eigvalsh(D @ D.T)
-    first, second, v = _leading_eigenvalues(D, D @ D.T, 1000.0)
+    first, second, v = _leading_eigenvalues(D, 1000.0)
     assert_allclose(first, max(exact[-1], 0), atol=1e-12)
     largest_but_one = exact[-2] if len(exact) > 1 else 0.0
     assert second >= largest_but_one - 1e-12
@@ -253,7 +254,7 @@ def test_leading_eigenvalues_of_one_hot_atoms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     D = np.eye(40)[rng.integers(0, 40, int(rng.integers(2, 80)))]
     exact = np.linalg.eigvalsh(D @ D.T)
-    first, second, _ = _leading_eigenvalues(D, D @ D.T, 1000.0)
+    first, second, _ = _leading_eigenvalues(D, 1000.0)
     assert_allclose(first, exact[-1])
     assert second >= exact[-2] - 1e-10
     problem = CodeProblem.of(D, 0 * D, 0.1, 0.0, positive=False, dtype=np.dtype(np.float64))
@@ -271,7 +272,7 @@ def test_eigenvalues_missing_from_the_subset_are_computed(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(scipy.linalg, "eigh", too_few)
     D = np.diag([3.0, 1.0, 1.0])
-    first, second, v = _leading_eigenvalues(D, D @ D.T, 1000.0)
+    first, second, v = _leading_eigenvalues(D, 1000.0)
     assert_allclose([first, second], [9, 1])
     assert_allclose(np.abs(v), [1, 0, 0], atol=1e-12)
 

@@ -4,9 +4,10 @@ Half of the energy, as a function of one row's code u, is
 
     ½ u H uᵀ − b uᵀ + τ‖u‖₁ + constant,   H = D Dᵀ/p + η I/m,  b = x (D/p + η C/m)ᵀ,  τ = λ/m.
 
-This lasso problem is solved for a block of rows at a time by accelerated proximal gradient
-steps, with one product with H per step. Rows that turn out to be sparse are finished by the
-compiled solver of ``coordinate_descent.py``.
+This lasso problem is solved for a block of rows at a time. Sparse rows are solved by the compiled
+active-set method of ``active_set.py``: without the encoder term (η = 0) from the start, otherwise
+when a few steps have shown that they are sparse. Other rows are solved by accelerated proximal
+gradient steps, with one product with H per step.
 
 If the data are not centred, the atoms share a direction v, and the largest eigenvalue of H is
 much larger than the others: 0.175, then 0.020, for MNIST digits. Plain gradient steps would have to
@@ -21,13 +22,14 @@ steps then depends on L/μ only: 20 instead of 72 on MNIST for the same accuracy
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from lincode.core.prox import soft_threshold, soft_threshold_along
+from lincode.core.accelerated_steps import Iterate
 from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
 
@@ -43,10 +45,15 @@ the tolerance, and the steps would never end.
 """
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
-MIN_UNITS_FOR_COORDINATE_DESCENT = 64
-"""With fewer units an accelerated step is so cheap that coordinate descent is not faster."""
+MIN_UNITS_FOR_ACTIVE_SET = 64
+"""If η > 0 and with fewer units, the active-set method is not faster than accelerated steps."""
 MAX_SPARSE_DENSITY = 1 / 6
-"""Rows in which at most this fraction of the units is used are finished by coordinate descent."""
+"""If η > 0, rows that use at most this fraction of the units after a few accelerated steps are
+passed to the active-set method."""
+MAX_ACTIVE_DENSITY = 1 / 5
+"""If η > 0, the active-set method gives up rows that need more than this fraction of the units."""
+MAX_ACTIVE_UNITS = 1024
+"""The active-set method gives up rows that need more units. This limits its memory."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,32 @@ class CodeProblem:
     """b = x Wᵀ, shape (m, p)"""
     tau: float
     positive: bool
-    L: float
-    """An upper bound of the eigenvalues of H orthogonal to v"""
-    sigma: float
-    """The additional curvature along v; 0 if no direction is treated separately"""
-    v: Array
-    """The eigenvector of the largest eigenvalue L + σ, shape (m,)"""
     mu: float
     """A lower bound of the eigenvalues of H"""
+    D: Array
+    """Atoms of any length with H = D Dᵀ + μ I, in float64, shape (m, p)"""
+
+    @property
+    def L(self) -> float:
+        """An upper bound of the eigenvalues of H orthogonal to v."""
+        return self._metric[0]
+
+    @property
+    def sigma(self) -> float:
+        """The additional curvature along v; 0 if no direction is treated separately."""
+        return self._metric[1]
+
+    @property
+    def v(self) -> Array:
+        """The eigenvector of the largest eigenvalue L + σ, shape (m,)."""
+        return self._metric[2]
+
+    @cached_property
+    def _metric(self) -> tuple[float, float, Array]:
+        """L, σ and v, which only accelerated steps need."""
+        dtype = self.H.dtype
+        first, second, v = _leading_eigenvalues(self.D, MAX_EIGENVALUE_RATIO[dtype])
+        return (second + self.mu) * (1 + 1e-6), first - second, v.astype(dtype)
 
     @property
     def norm(self) -> float:
@@ -92,30 +117,48 @@ class CodeProblem:
     ) -> CodeProblem:
         """Build the problem for D and C, with matrices of the dtype of the rows."""
         m, p = D.shape
-        DDt = D @ D.T
-        first, second, v = _leading_eigenvalues(D, DDt, MAX_EIGENVALUE_RATIO[np.dtype(dtype)])
-        H = DDt / p
-        H.flat[:: m + 1] += eta / m
-        W = D / p + eta / m * C
         largest = float(np.finfo(dtype).max)
+        with np.errstate(over="ignore"):
+            scaled = D / p**0.5
+            atoms = scaled.astype(dtype)
+            H = atoms @ atoms.T
+            H.flat[:: m + 1] += np.array(eta / m, dtype)
+            W = (D / p + eta / m * C).astype(dtype)
         if not max(float(np.abs(H).max()), float(np.abs(W).max())) < largest:
             raise InvalidInputError(
                 f"encoder_weight={eta:g} leads to numbers that {dtype} cannot represent; use a"
                 " smaller encoder_weight."
             )
-        return cls(
-            H=H.astype(dtype),
-            W=W.astype(dtype),
+        problem = cls(
+            H=H,
+            W=W,
             tau=min(lam / m, largest),
             positive=positive,
-            L=(second / p + eta / m) * (1 + 1e-6),
-            sigma=(first - second) / p,
-            v=v.astype(dtype),
             mu=eta / m,
+            D=scaled,
         )
+        if eta > 0:
+            problem.L  # noqa: B018  computed here once, rather than in several threads
+        return problem
+
+    @classmethod
+    def lasso(cls, D: Array, alpha: float, *, gram: Array | None, positive: bool) -> CodeProblem:
+        """Build the problem min_u ½‖x − u D‖² + α‖u‖₁ for atoms of any length.
+
+        ``gram`` is D Dᵀ if it is known already.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            H = np.ascontiguousarray(D @ D.T if gram is None else gram)
+        largest = float(np.finfo(D.dtype).max)
+        if not float(np.abs(H).max(initial=0)) < largest:
+            raise InvalidInputError(
+                f"the products of atoms are too large for {D.dtype}; divide the dictionary by a"
+                " number and alpha by the same number, and the codes are multiplied by it."
+            )
+        return cls(H, D, min(alpha, largest), positive, mu=0.0, D=D.astype(np.float64))
 
 
-def _leading_eigenvalues(D: Array, DDt: Array, max_ratio: float) -> tuple[float, float, Array]:
+def _leading_eigenvalues(D: Array, max_ratio: float) -> tuple[float, float, Array]:
     """Return bounds of the two largest eigenvalues of D Dᵀ and the first eigenvector.
 
     The first bound is at most ``max_ratio`` times the second. Both bounds are equal, and the
@@ -123,7 +166,7 @@ def _leading_eigenvalues(D: Array, DDt: Array, max_ratio: float) -> tuple[float,
     """
     m, p = D.shape
     # D Dᵀ and DᵀD have the same non-zero eigenvalues; use the smaller matrix.
-    gram = DDt if m <= p else D.T @ D
+    gram = D @ D.T if m <= p else D.T @ D
     n = len(gram)
     w, Q = scipy.linalg.eigh(gram, subset_by_index=[max(n - 2, 0), n - 1])
     if len(w) < min(n, 2):
@@ -169,49 +212,133 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     max|b|, its gradient at zero. A row is finished if its residual is at most ``tol`` or below
     the rounding error of its precision. The objective of a row never exceeds that of its start.
     """
-    b = np.asarray(X @ problem.W.T)
-    scale = np.abs(b).max(axis=1, initial=0)
-    UH = U @ problem.H
-    measures = _measure(U, UH, b, problem)
-    U, violation, value = U.copy(), measures.violation, measures.value
-    unfinished = violation > _tolerance(measures, scale, problem, tol)
-    if max_iter > 0:  # the code is zero where b = 0
-        zero = scale == 0
-        U[zero], violation[zero], value[zero], unfinished[zero] = 0, 0, 0, False
+    return solve_codes(U, np.asarray(X @ problem.W.T), problem, tol=tol, max_iter=max_iter)
 
-    rounding = 4 * float(np.finfo(U.dtype).eps)
-    rows = np.flatnonzero(unfinished)
-    iterate = _Iterate(b[rows], U[rows], UH[rows], problem)
 
-    def store_and_drop_finished() -> None:
-        """Store the rows that improved and drop those that are finished."""
-        nonlocal rows, iterate
-        measures = _measure(iterate.U, iterate.UH, iterate.b, problem, iterate.Z, iterate.work)
-        # Momentum may raise the objective of a row for a while, so the best code is stored.
-        noise = 8 * np.finfo(U.dtype).eps * measures.l1 * scale[rows]
-        lower = measures.value <= value[rows] + noise
-        better = rows[lower]
-        U[better] = iterate.U[lower]
-        violation[better], value[better] = measures.violation[lower], measures.value[lower]
-        kept = ~lower | (measures.violation > _tolerance(measures, scale[rows], problem, tol))
-        if not kept.all():
-            rows, iterate = rows[kept], iterate.select(kept)
-
-    for done in range(0, max_iter, STEPS_BETWEEN_CHECKS):
-        # If H is strongly convex, a few accelerated steps come first: they show how sparse a
-        # row is going to be.
-        if (done > 0 or problem.mu == 0) and iterate.solve_sparse_rows(
-            max(tol, rounding) * scale[rows]
-        ):
-            store_and_drop_finished()
-        if not rows.size:
-            break
-        iterate.advance(STEPS_BETWEEN_CHECKS)
-        store_and_drop_finished()
-
+def solve_codes(U: Array, b: Array, problem: CodeProblem, *, tol: float, max_iter: int) -> Codes:
+    """Do what ``code_step`` does, from b = X Wᵀ."""
+    block = _Block.of(problem, tol, U.copy(), b)
+    scale, rows = block.scale, np.arange(len(U))
+    if max_iter > 0:
+        block.U[scale == 0] = 0  # the code is zero where b = 0
+        rows = rows[scale > 0]
+        if problem.mu == 0:
+            rows = block.solve_from_zero(block.solve_sparse(rows))
+    rows = block.accelerate(rows, max_iter)
     # If the gradient at zero vanishes the code is zero, and any violation counts fully.
-    relative = np.divide(violation, scale, out=np.sign(violation), where=scale > 0)
-    return Codes(U, float(relative.max(initial=0)), len(rows))
+    relative = np.divide(block.violation, scale, out=np.sign(block.violation), where=scale > 0)
+    return Codes(block.U, float(relative.max(initial=0)), len(rows))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows that are solved together, each with its best code so far.
+
+    The methods take the indices of rows, improve their codes and return the unfinished ones.
+    """
+
+    problem: CodeProblem
+    tol: float
+    U: Array
+    b: Array
+    scale: Array
+    """max|b| of each row"""
+    violation: Array
+    value: Array
+    """The objective of each row; unknown for rows that are finished by the active-set method"""
+
+    @classmethod
+    def of(cls, problem: CodeProblem, tol: float, U: Array, b: Array) -> _Block:
+        """Return the block of rows with b = X Wᵀ and the codes U, which are overwritten."""
+        scale = np.maximum(b.max(axis=1, initial=0), -b.min(axis=1, initial=0))
+        return cls(problem, tol, U, b, scale, np.zeros_like(scale), np.zeros_like(scale))
+
+    def solve_sparse(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Solve rows by the active-set method."""
+        m, p = self.problem.W.shape
+        if not rows.size:
+            return rows
+        from lincode.core.active_set import solve_rows  # imports Numba
+
+        # Without strong convexity accelerated steps are slow, so that the method is also used for
+        # dense rows. No optimum needs more units than there are features.
+        max_units = min(m, p, MAX_ACTIVE_UNITS) if self.problem.mu == 0 else m * MAX_ACTIVE_DENSITY
+        finished = solve_rows(
+            self.U,
+            self.b,
+            rows,
+            self.problem,
+            tol=self.tol,
+            scale=self.scale,
+            max_units=int(max_units),
+            violation=self.violation,
+            value=self.value,
+        )
+        return rows[~finished]
+
+    def solve_from_zero(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Solve rows by the active-set method again, now from zero.
+
+        It fails if the start has dependent atoms or too many units.
+        """
+        rows_from_zero = rows[self.U[rows].any(axis=1)]
+        if not rows_from_zero.size:
+            return rows
+        b = self.b[rows_from_zero]
+        cold = _Block.of(self.problem, self.tol, np.zeros_like(b), b)
+        finished = np.ones(len(b), dtype=bool)
+        finished[cold.solve_sparse(np.arange(len(b)))] = False
+        done = rows_from_zero[finished]
+        self.U[done], self.violation[done] = cold.U[finished], cold.violation[finished]
+        return np.setdiff1d(rows, done)
+
+    def accelerate(self, rows: NDArray[np.intp], max_iter: int) -> NDArray[np.intp]:
+        """Do accelerated steps for rows, and pass those that become sparse to ``solve_sparse``."""
+        if not rows.size:
+            return rows
+        UH = self.U[rows] @ self.problem.H
+        measures = _measure(self.U[rows], UH, self.b[rows], self.problem)
+        self.violation[rows], self.value[rows] = measures.violation, measures.value
+        kept = measures.violation > _tolerance(measures, self.scale[rows], self.problem, self.tol)
+        rows = rows[kept]
+        iterate = Iterate(self.b[rows], self.U[rows], UH[kept], self.problem)
+        is_new = np.full(len(rows), self.problem.mu > 0)  # not yet passed to solve_sparse
+        for _ in range(0, max_iter, STEPS_BETWEEN_CHECKS):
+            if not rows.size:
+                break
+            iterate.advance(STEPS_BETWEEN_CHECKS)
+            kept = self._store(rows, iterate)
+            sparse = kept & is_new & self._is_sparse(iterate.U)
+            if sparse.any():
+                unfinished = self.solve_sparse(rows[sparse])
+                kept[sparse] = np.isin(rows[sparse], unfinished)
+                is_new[sparse] = False
+            if not kept.all():
+                rows, is_new, iterate = rows[kept], is_new[kept], iterate.select(kept)
+        return rows
+
+    def _store(self, rows: NDArray[np.intp], iterate: Iterate) -> NDArray[np.bool_]:
+        """Store the codes that improved; return which rows are unfinished.
+
+        Momentum may raise the objective of a row for a while, so the best code is stored.
+        """
+        measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem, iterate.Z, iterate.work)
+        scale = self.scale[rows]
+        noise = 8 * np.finfo(scale.dtype).eps * measures.l1 * scale
+        lower = measures.value <= self.value[rows] + noise
+        better = rows[lower]
+        self.U[better] = iterate.U[lower]
+        self.violation[better] = measures.violation[lower]
+        self.value[better] = measures.value[lower]
+        tolerance = _tolerance(measures, scale, self.problem, self.tol)
+        return np.asarray(~lower | (measures.violation > tolerance))
+
+    def _is_sparse(self, U: Array) -> NDArray[np.bool_]:
+        """Select the rows that use few units."""
+        used = np.count_nonzero(U, axis=1)
+        n_units = U.shape[1]
+        enough = n_units >= MIN_UNITS_FOR_ACTIVE_SET
+        return np.asarray(enough & (used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
 
 
 class _Measures(NamedTuple):
@@ -256,116 +383,3 @@ def _tolerance(measures: _Measures, scale: Array, problem: CodeProblem, tol: flo
     terms = measures.l1 * float(problem.H.diagonal().max(initial=0)) + scale
     rounding = 4 * eps * (terms + problem.norm * measures.norm)
     return np.asarray(np.maximum(tol * scale, rounding))
-
-
-class _Iterate:
-    """Accelerated proximal gradient steps for some rows, each with its own momentum.
-
-    The product UH is stored with U. Because it is linear in U, the gradient at the extrapolated
-    point and the gradient at U need no further product.
-    """
-
-    def __init__(
-        self,
-        b: Array,
-        U: Array,
-        UH: Array,
-        problem: CodeProblem,
-        previous: tuple[Array, Array] | None = None,
-    ) -> None:
-        self.b, self.U, self.UH, self.problem = b, U, UH, problem
-        self.U_old, self.UH_old = (U.copy(), UH.copy()) if previous is None else previous
-        self.age = np.zeros(len(U), dtype=U.dtype)  # steps since the last restart of a row
-        self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of soft_threshold_along
-        self.was_sparse = np.zeros(len(U), dtype=bool)  # rows already passed to coordinate descent
-        self.Y, self.Z, self.work = (np.empty_like(U) for _ in range(3))
-
-    def select(self, kept: NDArray[np.bool_]) -> _Iterate:
-        """Return the iterate with some of its rows."""
-        previous = self.U_old[kept], self.UH_old[kept]
-        selected = _Iterate(self.b[kept], self.U[kept], self.UH[kept], self.problem, previous)
-        selected.age, selected.slope = self.age[kept], self.slope[kept]
-        selected.was_sparse = self.was_sparse[kept]
-        return selected
-
-    def solve_sparse_rows(self, tolerance: Array) -> bool:
-        """Solve the rows that have become sparse by coordinate descent; report if there are any.
-
-        Each row is passed to coordinate descent at most once. It is solved a little more
-        accurately than required, because rounding shows when the violation is measured again.
-        """
-        new = np.flatnonzero(self._sparse_rows() & ~self.was_sparse)
-        if not new.size:
-            return False
-        from lincode.core.coordinate_descent import solve_rows  # imports Numba
-
-        U = solve_rows(self.U[new], self.b[new], self.problem, 0.9 * tolerance[new])
-        UH = U @ self.problem.H
-        self.U[new], self.UH[new], self.U_old[new], self.UH_old[new] = U, UH, U, UH
-        self.age[new], self.was_sparse[new] = 0, True
-        return True
-
-    def _sparse_rows(self) -> NDArray[np.bool_]:
-        """Select the rows that use few units.
-
-        For rows whose code is still zero the final number of non-zeros is unknown. They are
-        selected only if μ = 0, because accelerated steps are slow without strong convexity.
-        """
-        n, m = self.U.shape
-        if m < MIN_UNITS_FOR_COORDINATE_DESCENT or not n:
-            return np.zeros(n, dtype=bool)
-        used = np.count_nonzero(self.U, axis=1)
-        return np.asarray((used <= MAX_SPARSE_DENSITY * m) & ((used > 0) | (self.problem.mu == 0)))
-
-    def advance(self, n_steps: int) -> None:
-        """Do ``n_steps`` accelerated steps."""
-        if self.problem.L == 0:  # D = 0 and η = 0: the minimiser is zero
-            self.U, self.UH = np.zeros_like(self.U), np.zeros_like(self.UH)
-            return
-        for _ in range(n_steps):
-            V = self._proximal_step()
-            VH = np.matmul(V, self.problem.H, out=self.UH_old)
-            self.U, self.U_old, self.UH, self.UH_old = V, self.U, VH, self.UH
-
-    def _proximal_step(self) -> Array:
-        """Compute V = argmin_V  G·V + ½‖V − Y‖²_M + τ‖V‖₁, where G is the gradient at Y.
-
-        Y is U extrapolated by the momentum. V overwrites U_old. The momentum of a row is reset
-        if (Y − V) M (V − U) > 0 (O'Donoghue and Candès 2015).
-        """
-        L, sigma, v = self.problem.L, self.problem.sigma, self.problem.v
-        Y, Z, V = self.Y, self.Z, self.U_old
-        momentum = np.minimum(self.age / (self.age + 3), self.problem.max_momentum)[:, None]
-        _extrapolate(self.U, self.U_old, momentum, out=Y)
-        _extrapolate(self.UH, self.UH_old, momentum, out=Z)
-        Z -= self.b
-        Z *= -1 / L
-        Z += Y  # Y − G/L
-        t, positive = self.problem.tau / L, self.problem.positive
-        if sigma == 0:
-            soft_threshold(Z, t, positive=positive, out=V)
-        else:
-            soft_threshold_along(
-                Z,
-                t,
-                v,
-                sigma / L,
-                Y @ v,
-                slope=self.slope,
-                positive=positive,
-                out=V,
-                work=self.work,
-            )
-        Y -= V
-        moved = np.subtract(V, self.U, out=Z)
-        uphill = L * np.einsum("ij,ij->i", Y, moved) + sigma * (Y @ v) * (moved @ v)
-        self.age += 1
-        self.age[uphill > 0] = 0
-        return V
-
-
-def _extrapolate(A: Array, A_old: Array, momentum: Array, *, out: Array) -> None:
-    """Write A + momentum · (A − A_old) to ``out``."""
-    np.subtract(A, A_old, out=out)
-    out *= momentum
-    out += A

@@ -13,7 +13,7 @@ from lincode.core.calibration import leave_one_out_outputs, matching_threshold
 from lincode.core.energy import energy
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
 from lincode.core.types import Array, Rows
-from lincode.estimators.coding import SparseCoder
+from lincode.estimators.coding import CodingTransformer
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_dictionary
 from lincode.networks.scnn import Trained, atom_signs
@@ -24,12 +24,12 @@ MIN_ENCODER_R2 = 0.05
 """``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
 
 
-class BaseSCNN(SparseCoder):
+class BaseSCNN(CodingTransformer):
     """The methods of SCNN that do not depend on how it is trained.
 
     Each of its base classes adds one subject: ``DictionaryTransformer`` (inverse_transform),
     ``ParametrisedSCNN`` (parameters, alpha_max), ``CalibratedEncoder`` (threshold, gains, decoder)
-    and ``SparseCoder`` (transform). Subclasses set ``components_`` (D), ``encoder_`` (C),
+    and ``CodingTransformer`` (transform). Subclasses set ``components_`` (D), ``encoder_`` (C),
     ``alpha_`` (λ), ``usage_`` and ``matching_threshold_`` in ``fit``.
     """
 

@@ -12,7 +12,8 @@ from lincode.core.code_step import code_step
 from lincode.core.encoder_step import encode, encoder_output
 from lincode.core.types import Array, Rows
 from lincode.estimators.calibration import CalibratedEncoder
-from lincode.estimators.output import CodeOutput, DenseOutput, SparseOutput, SplitOutput
+from lincode.estimators.output import CodeOutput, DenseOutput, make_output
+from lincode.estimators.signs import SignSplitter
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_finite, check_rows, check_scaled_rows
 from lincode.rows.memory import blocks, code_blocks
@@ -28,7 +29,7 @@ BLOCK_ENTRIES = 1_000_000
 """The number of codes (rows times units) that stay in the cache until they are thresholded."""
 
 
-class SparseCoder(CalibratedEncoder):
+class CodingTransformer(SignSplitter, CalibratedEncoder):
     """The computation of codes by the encoder or by optimisation, and their output."""
 
     def transform(self, X: Any) -> Any:
@@ -49,42 +50,9 @@ class SparseCoder(CalibratedEncoder):
         self._check_parameters()
         X = self._check_samples(X, self.transform_algorithm)
         N, m = X.shape[0], len(self.encoder_)
-        output: CodeOutput
-        if self.sparse_output:
-            output = SparseOutput(N, m, X.dtype, split=self.split_sign)
-        else:
-            output = (SplitOutput if self.split_sign else DenseOutput)(N, m, X.dtype)
+        output = make_output(N, m, X.dtype, split=self.split_sign, sparse=self.sparse_output)
         self._write_codes(X, self.transform_algorithm, output)
         return output.result()
-
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the codes.
-
-        The names are ``scnn0``, ``scnn1``, …. With ``split_sign=True`` they are ``scnn0_pos``,
-        ``scnn1_pos``, …, ``scnn0_neg``, ``scnn1_neg``, ….
-
-        Parameters
-        ----------
-        input_features : ignored
-
-        Returns
-        -------
-        array of str
-        """
-        names = super().get_feature_names_out(input_features)
-        if not self.split_sign:
-            return names
-        units = names[: len(self.components_)]
-        split = [f"{unit}_{sign}" for sign in ("pos", "neg") for unit in units]
-        return np.array(split, dtype=object)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_) * (2 if self.split_sign else 1)
-
-    def _merge_signs(self, U: Any) -> Any:
-        m = len(self.components_)
-        return U[:, :m] - U[:, m:] if self.split_sign else U
 
     def _unsplit_codes(self, X: Any) -> Array:
         self._check_parameters()

@@ -88,6 +88,15 @@ class SparseOutput:
         return csr_matrix((values, columns, starts), shape=self.shape)
 
 
+def make_output(
+    N: int, m: int, dtype: np.dtype[np.floating], *, split: bool, sparse: bool
+) -> CodeOutput:
+    """Return where the codes of N rows with m units are written."""
+    if sparse:
+        return SparseOutput(N, m, dtype, split=split)
+    return (SplitOutput if split else DenseOutput)(N, m, dtype)
+
+
 class Buffers:
     """Arrays for the codes of one block, which are used again, because new memory is slow."""
 

@@ -191,8 +191,7 @@ def check_scaled_rows(
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
         check_finite(estimator, X)
-    limits = np.finfo(X.dtype)
-    low, high = 1e5 * float(limits.tiny) ** 0.5, 1e-5 * float(limits.max) ** 0.5
+    low, high = representable(X.dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
             f"the largest absolute value of X must be between {low:.0e} and {high:.0e}, because"
@@ -200,6 +199,12 @@ def check_scaled_rows(
             f" {advice.format(f'{largest:.3g}')}"
         )
     return X, lengths
+
+
+def representable(dtype: np.dtype[np.floating]) -> tuple[float, float]:
+    """Return the range of the largest absolute value of data in which squares do not overflow."""
+    limits = np.finfo(dtype)
+    return 1e5 * float(limits.tiny) ** 0.5, 1e-5 * float(limits.max) ** 0.5
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from lincode.core.encoder_step import (
     factor_transposed,
 )
 from lincode.core.energy import CodeStats
-from lincode.core.types import Array, Rows
+from lincode.core.types import Array, Rows, row_squares
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import ordered_map
 
@@ -90,20 +90,12 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
                 continue
             # The maximum of Python ignores NaN, so the order of the arguments matters.
             largest = max(float(np.maximum(values.max(), -values.min())), largest)
-            lengths = np.sqrt(_row_squares(block))
+            lengths = np.sqrt(row_squares(block))
             longest = max(float(lengths.max()), longest)
             total += float(lengths.sum())
     if not np.isfinite(total):
         longest = total
     return largest, RowLengths(longest, total / N)
-
-
-def _row_squares(X: Rows) -> Array:
-    """Return ‖X[n]‖² in float64."""
-    if scipy.sparse.issparse(X):
-        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
-    X = np.asarray(X, dtype=np.float64)
-    return np.asarray(np.einsum("ij,ij->i", X, X))
 
 
 def gram(X: Rows, rows_per_block: int = 4096) -> Array:

@@ -1,0 +1,227 @@
+"""Greedy codes with a given number of non-zeros, on the Gram matrix, compiled by Numba.
+
+The atoms of a row are chosen one after the other, and the codes of the chosen atoms are those of
+least squares. With r the residual, the next atom is the one
+
+- with the largest correlation |D[j] r| / ‖D[j]‖: orthogonal matching pursuit, computed as in
+  Batch-OMP (Rubinstein, Zibulevsky and Elad 2008); or
+- after which the residual is shortest: orthogonal least squares (Chen, Billings and Luo 1989).
+
+With unit atoms, H = D Dᵀ and a = D r, let e_1, e_2, … be the chosen atoms made orthonormal,
+q_i = D e_i, and s[j] = 1 − Σ q_i[j]² the squared length of the part of atom j that is orthogonal
+to them. Orthogonal least squares chooses the largest a[j]²/s[j]. When atom j is chosen,
+
+    w_i = q_i[j],   q = (H[j] − Σ w_i q_i) / √s[j],   c = a[j] / √s[j],
+    a ← a − c q,    s ← s − q²,   ‖r‖² ← ‖r‖² − c²,
+
+which takes k·m multiplications for the k-th atom. The vectors w and √s[j] are the rows of the
+Cholesky factor L of the chosen part of H, so that the codes are the solution of u L = c at the end.
+This module imports Numba, so it is imported only when it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lincode.core.compiler import compiled
+from lincode.core.types import Array
+
+MIN_PIVOT_EPS = 100
+"""An atom depends on the chosen ones if s[j] is below this many machine epsilons."""
+MIN_CORRELATION_EPS = 64
+"""The residual is orthogonal to all atoms if its largest correlation is below this many machine
+epsilons of the length of the row."""
+
+
+@dataclass(frozen=True)
+class MatchingProblem:
+    """A dictionary for greedy codes, scaled to atoms of length 1."""
+
+    H: Array
+    """The Gram matrix of the scaled atoms, shape (m, m)"""
+    inverse_lengths: Array
+    """1/‖D[j]‖, and 0 for atoms of length 0, shape (m,)"""
+
+    @classmethod
+    def of(cls, gram: Array) -> MatchingProblem:
+        """Return the problem for the Gram matrix D Dᵀ, with the dtype of the matrix."""
+        lengths = np.sqrt(np.maximum(gram.diagonal(), 0))
+        inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        H = np.multiply(gram, inverse, order="C")
+        H *= inverse[:, None]  # in two steps, because the product of two lengths might overflow
+        return cls(H, inverse)
+
+    def codes(
+        self, b: Array, squares: Array, *, n_nonzero: int, tol: float, least_squares: bool = False
+    ) -> Array:
+        """Return the codes of rows.
+
+        Parameters
+        ----------
+        b : array of shape (n, m)
+            The products X Dᵀ.
+        squares : array of shape (n,)
+            ‖x‖² of each row.
+        n_nonzero : int
+            The largest number of non-zeros of a row.
+        tol : float
+            A row is finished when its squared residual is at most this.
+        least_squares : bool, default=False
+            Whether atoms are chosen by orthogonal least squares.
+
+        Returns
+        -------
+        U : array of shape (n, m)
+        """
+        m = len(self.H)
+        U = np.zeros((len(b), m), dtype=b.dtype)
+        if not U.size:
+            return U
+        eps = float(np.finfo(b.dtype).eps)
+        limits = float(tol), MIN_PIVOT_EPS * eps, MIN_CORRELATION_EPS * eps
+        score = np.empty(m, dtype=b.dtype)
+        bits = score.view(np.int32 if b.dtype == np.float32 else np.int64)
+        _choose_atoms(
+            U,
+            np.ascontiguousarray(b),
+            squares.astype(np.float64),
+            self.H,
+            self.inverse_lengths,
+            min(n_nonzero, m),
+            limits,
+            least_squares,
+            score,
+            bits,
+        )
+        return U
+
+
+@compiled
+def _choose_atoms(
+    U: Any,
+    b: Any,
+    squares: Any,
+    H: Any,
+    inverse_lengths: Any,
+    n_nonzero: int,
+    limits: Any,
+    least_squares: bool,
+    score: Any,
+    bits: Any,
+) -> None:
+    """Write the codes to U. ``bits`` is the memory of ``score`` as integers."""
+    tol, min_pivot, min_correlation = limits
+    n, m = b.shape
+    a, s, q = np.empty(m, H.dtype), np.empty(m, H.dtype), np.empty(m, H.dtype)
+    Q = np.empty((n_nonzero, m), H.dtype)
+    L, units = np.empty((n_nonzero, n_nonzero)), np.empty(n_nonzero, np.int64)
+    c, code = np.empty(n_nonzero), np.empty(n_nonzero)
+    for i in range(n):
+        for j in range(m):
+            a[j] = b[i, j] * inverse_lengths[j]
+            s[j] = 1
+            score[j] = abs(a[j])
+        square, k = squares[i], 0
+        smallest = min_correlation * np.sqrt(square)
+        best = _first_of_largest(bits)
+        while k < n_nonzero and square > tol and abs(a[best]) > smallest:
+            pivot = float(H[best, best])
+            for r in range(k):
+                L[k, r] = Q[r, best]
+                pivot -= L[k, r] ** 2
+            if not pivot > min_pivot:
+                break
+            L[k, k] = np.sqrt(pivot)
+            c[k] = a[best] / L[k, k]
+            square -= c[k] ** 2
+            units[k] = best
+            k += 1
+            if k < n_nonzero and square > tol:
+                _orthogonalise(H, Q, L, k - 1, best, q)
+                step, least = H.dtype.type(c[k - 1]), H.dtype.type(min_pivot)
+                _update(q, Q, k - 1, step, a, s, least_squares, least, score)
+                best = _first_of_largest(bits)
+        _solve(b, i, H, inverse_lengths, L, k, units, c, code)
+        for r in range(k):
+            U[i, units[r]] = code[r] * inverse_lengths[units[r]]
+
+
+@compiled
+def _first_of_largest(bits: Any) -> int:
+    """Return the first index of the largest of non-negative numbers, from their bits.
+
+    The order of the numbers is that of their bits, and the compiler vectorises the maximum of
+    integers but not that of floats.
+    """
+    m, largest = np.int32(len(bits)), bits.dtype.type(0)
+    for j in range(m):
+        largest = max(largest, bits[j])
+    first = m
+    for j in range(m):
+        first = min(first, np.int32(j) if bits[j] == largest else m)
+    return int(first)
+
+
+@compiled
+def _orthogonalise(H: Any, Q: Any, L: Any, k: int, unit: int, q: Any) -> None:
+    """Compute q = (H[unit] − Σ_{r < k} L[k, r] Q[r]) / L[k, k], four rows at a time."""
+    m, dtype = len(q), H.dtype.type
+    scale = dtype(1 / L[k, k])
+    for j in range(m):
+        q[j] = scale * H[unit, j]
+    r = 0
+    while r + 4 <= k:
+        w0, w1 = scale * dtype(L[k, r]), scale * dtype(L[k, r + 1])
+        w2, w3 = scale * dtype(L[k, r + 2]), scale * dtype(L[k, r + 3])
+        for j in range(m):
+            q[j] -= (w0 * Q[r, j] + w1 * Q[r + 1, j]) + (w2 * Q[r + 2, j] + w3 * Q[r + 3, j])
+        r += 4
+    while r < k:
+        w0 = scale * dtype(L[k, r])
+        for j in range(m):
+            q[j] -= w0 * Q[r, j]
+        r += 1
+
+
+@compiled
+def _update(
+    q: Any, Q: Any, k: int, c: Any, a: Any, s: Any, least_squares: bool, least: Any, score: Any
+) -> None:
+    """Store q as Q[k], and update a, s and the scores by which atoms are chosen."""
+    if least_squares:
+        for j in range(len(q)):
+            Q[k, j] = q[j]
+            a[j] -= c * q[j]
+            s[j] -= q[j] * q[j]
+            score[j] = a[j] * a[j] / s[j] if s[j] > least else c * 0
+    else:
+        for j in range(len(q)):
+            Q[k, j] = q[j]
+            a[j] -= c * q[j]
+            score[j] = abs(a[j])
+
+
+@compiled
+def _solve(
+    b: Any, i: int, H: Any, inverse_lengths: Any, L: Any, k: int, units: Any, c: Any, code: Any
+) -> None:
+    """Compute the codes from u L = c, with one step of iterative refinement."""
+    for r in range(k):
+        code[r] = 0.0
+    for refined in range(2):
+        if refined:
+            for r in range(k):
+                total = float(b[i, units[r]] * inverse_lengths[units[r]])
+                for q in range(k):
+                    total -= H[units[r], units[q]] * code[q]
+                for q in range(r):
+                    total -= L[r, q] * c[q]
+                c[r] = total / L[r, r]
+        for r in range(k - 1, -1, -1):
+            c[r] /= L[r, r]
+            code[r] += c[r]
+            for q in range(r):
+                c[q] -= L[r, q] * c[r]
