@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -59,9 +60,10 @@ def problem(n_samples: int, p: int, m: int, dtype: Any) -> tuple[Any, dict[str, 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, p), dtype=dtype)
     sample = rng.standard_normal((2 * m, p), dtype=dtype)
+    fitted = SCNN(m, "0.3*mean", max_iter=1, random_state=0).fit(sample)
     networks = {}
     for name, (parameters, _) in OUTPUTS.items():
-        network = SCNN(m, "0.3*mean", max_iter=1, random_state=0, **parameters).fit(sample)
+        network = deepcopy(fitted).set_params(**parameters)
         networks[name] = network.calibrate(sample, density=DENSITY)
     return X, networks
 
