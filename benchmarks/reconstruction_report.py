@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ GRID = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
 LOW, HIGH = (0.03, 0.05, 0.07, 0.1), (0.1, 0.15, 0.2, 0.3)
 EXACT_RATIO = 0.95
 TICKS, MIN_PLOTTED_RMS = (0.02, 0.05, 0.1, 0.2, 0.4), 0.02
-FIGURE = Path(__file__).parents[1] / "docs" / "images" / "reconstruction.png"
+MIN_PLOTTED_TIME = 0.1
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+TABLES = Path(__file__).with_name("reconstruction.md")
+TIMED_DENSITY = 0.1
+"""The density at which errors are compared with times."""
 COLOURS = {
     "encoder, paper": ("tab:blue", ":"),
     "encoder, soft": ("tab:blue", "--"),
@@ -109,19 +114,20 @@ def goal_row(record: dict[str, Any], density: float) -> str:
     return row(cells)
 
 
-def print_goals(records: dict[str, Any]) -> None:
-    print("\n## Goals\n")
-    print(row(["data", "non-zeros", "best encoder", "RMS", *(goal[0] for goal in GOALS)]))
-    print(row(["---", "---:", "---", *["---:"] * 4]))
+def goals(records: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the table of goals."""
+    yield "\n## Goals\n"
+    yield row(["data", "non-zeros", "best encoder", "RMS", *(goal[0] for goal in GOALS)])
+    yield row(["---", "---:", "---", *["---:"] * 4])
     for record in records.values():
         for density in sorted({*LOW, *HIGH}):
-            print(goal_row(record, density))
-    print()
+            yield goal_row(record, density)
+    yield ""
     for name, limit, densities in GOALS:
         ratios = [ratio_to(record, name, d) for record in records.values() for d in densities]
         measured = [ratio for ratio in ratios if ratio is not None]
         reached = sum(ratio <= limit for ratio in measured)
-        print(
+        yield (
             f"- At most {limit:g} times the error of {name}: {reached} of {len(measured)} reached;"
             f" ratios {min(measured):.2f} to {max(measured):.2f}."
         )
@@ -134,7 +140,9 @@ def plot(records: dict[str, Any]) -> None:
     for record, ax in zip(records.values(), axes, strict=False):
         m = record["n_components"]
         for name, (colour, style) in COLOURS.items():
-            points = record["curves"][name]
+            points = record["curves"].get(name, [])
+            if not points:
+                continue
             curve = sorted((p["nonzeros"] / m, p["rms"]) for p in points if p["nonzeros"] > 0)
             ax.loglog(*zip(*curve, strict=True), style, color=colour, label=name, lw=1.4)
         ax.set_xlim(GRID[0], GRID[-1])
@@ -150,22 +158,56 @@ def plot(records: dict[str, Any]) -> None:
     for ax in axes[len(records) :]:
         ax.set_axis_off()
     axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=8, frameon=False)
-    figure.savefig(FIGURE, dpi=80)
+    figure.savefig(IMAGES / "reconstruction.png", dpi=80)
 
 
-def write_report(stored: dict[str, Any]) -> None:
-    """Print the tables and write the figure."""
-    records = stored["data"]
+def plot_times(records: dict[str, Any]) -> None:
+    """Write the figure of errors against times, with one panel per kind of data."""
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    axes: Any = figure.subplots(2, 3).ravel()
+    for record, ax in zip(records.values(), axes, strict=False):
+        n = TIMED_DENSITY * record["n_components"]
+        for name, (colour, style) in COLOURS.items():
+            points = record["curves"].get(name, [])
+            if not points:
+                continue
+            nearest = min(points, key=lambda p: abs(p["nonzeros"] - n))
+            marker = {"-": "o", "--": "s", ":": "^"}[style]
+            time = max(nearest["microseconds"], MIN_PLOTTED_TIME)
+            ax.loglog(time, rms_at(points, n), marker, color=colour, label=name)
+        ax.set_title(f"{record['title']}, m = {record['n_components']}", fontsize=9)
+        ax.tick_params(labelsize=7, which="both")
+    for ax in axes[2:5]:
+        ax.set_xlabel("microseconds per sample", fontsize=8)
+    for ax in axes[::3]:
+        ax.set_ylabel(f"RMS error at {TIMED_DENSITY:.0%} non-zeros", fontsize=8)
+    for ax in axes[len(records) :]:
+        ax.set_axis_off()
+    axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=8, frameon=False)
+    figure.savefig(IMAGES / "reconstruction_time.png", dpi=80)
+
+
+def report_lines(records: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the file with the tables."""
+    yield "# Reconstruction error and number of non-zeros\n"
+    yield "Written by `reconstruction.py`. [The encoder](../docs/encoder.md) explains the methods."
     for record in records.values():
         shape = f"p = {record['n_features']}, m = {record['n_components']}"
-        print(f"\n## {record['title']} ({shape}, N = {record['n_train']})\n")
-        print(error_table(record))
+        yield f"\n## {record['title']} ({shape}, N = {record['n_train']})\n"
+        yield error_table(record)
         paper = record["paper_threshold"]
-        print(
+        yield (
             f"\nRMS of zero codes: {record['rms_of_zero_codes']:.3f}. Trained codes:"
             f" {record['trained_density']:.1%} non-zeros. encoder_ridge_:"
             f" {record['encoder_ridge']:g}. The paper's encoder with threshold='alpha':"
             f" {paper['nonzeros']:.2f} non-zeros per sample, RMS {paper['rms']:.3f}."
         )
-    print_goals(records)
+    yield from goals(records)
+
+
+def write_report(stored: dict[str, Any]) -> None:
+    """Write the tables and the figures."""
+    records = stored["data"]
+    TABLES.write_text("\n".join(report_lines(records)) + "\n")
     plot(records)
+    plot_times(records)
