@@ -119,7 +119,7 @@ def text() -> Split:
 def planted() -> Split:
     """Return sums of 16 of 512 random atoms in 256 dimensions, with noise of 10 % of their size."""
     rng = np.random.default_rng(0)
-    n, m, p, k = 11_000, 512, 256, 16
+    n, m, p, k = 6000, 512, 256, 16
     D = rng.standard_normal((m, p))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     U = np.zeros((n, m))
@@ -127,7 +127,7 @@ def planted() -> Split:
     np.put_along_axis(U, columns, rng.standard_normal((n, k)), axis=1)
     X = U @ D
     X /= X.std()
-    return split("planted dictionary", m, X + 0.1 * rng.standard_normal(X.shape), 10_000)
+    return split("planted dictionary", m, X + 0.1 * rng.standard_normal(X.shape), 5000)
 
 
 def hidden_activations(n_hidden: int = 256, n_samples: int = 16_000) -> Any:
