@@ -47,6 +47,38 @@ def test_step_agrees_with_a_general_solver(seed: int) -> None:
     assert_allclose(ours, general.x.reshape(m, p), atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_positive_step_agrees_with_a_general_solver(seed: int) -> None:
+    m, p = 4, 3
+    D, stats = problem(seed, m, p)
+    D = np.abs(D)
+    ours, residual = dictionary_step(D, stats, tol=1e-12, max_sweeps=10_000, positive=True)
+    assert residual <= 1e-12
+    assert (ours >= 0).all()
+    general = minimize(
+        lambda d: dictionary_objective(d.reshape(m, p), stats),
+        D.ravel(),
+        jac=lambda d: 2 * (stats.UtU @ d.reshape(m, p) - stats.UtX).ravel(),
+        bounds=[(0, None)] * (m * p),
+        constraints={"type": "ineq", "fun": lambda d: 1 - (d.reshape(m, p) ** 2).sum(axis=1)},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    assert_allclose(dictionary_objective(ours, stats), general.fun, rtol=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6))
+def test_positive_sweeps_never_increase_the_objective(seed: int, m: int, p: int) -> None:
+    D, stats = problem(seed, m, p)
+    D = np.abs(D)
+    for _ in range(5):
+        swept = dictionary_sweep(D, stats, positive=True)
+        before, after = (dictionary_objective(A, stats) for A in (D, swept))
+        assert after <= before + 1e-9 * abs(before)
+        assert (swept >= 0).all()
+        D = swept
+
+
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 6), st.floats(0.01, 1))
 def test_dual_method_agrees_with_sweeps(seed: int, m: int, p: int, size: float) -> None:
     D, stats = problem(seed, m, p, density=1.0)

@@ -7,7 +7,13 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
+from lincode.core.init import (
+    Start,
+    nonnegative_atoms,
+    paper_start,
+    start_from_data,
+    start_from_dictionary,
+)
 
 
 def start_from(X: Any, m: int, seed: int) -> Start:
@@ -72,3 +78,11 @@ def test_given_dictionary_is_copied_and_projected() -> None:
     assert_allclose(start.D, [[0.6, 0.8], [0.1, 0.0]])
     assert not start.C.any()
     assert_allclose(D[0], [3, 4])
+
+
+def test_nonnegative_atoms_keep_what_is_positive() -> None:
+    D = np.array([[0.0, 0.3], [3.0, -4.0], [-1.0, -2.0], [0.0, 0.0]])
+    assert_allclose(
+        nonnegative_atoms(D, signed=True), [[0, 0.3], [0, 1], [5**-0.5, 2 * 5**-0.5], [0, 0]]
+    )
+    assert_allclose(nonnegative_atoms(D, signed=False), [[0, 0.3], [1, 0], [0, 0], [0, 0]])

@@ -10,6 +10,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from lincode import SCNN, MiniBatchSCNN
 from lincode.core import code_step as code_step_module
+from lincode.core import coders
 from lincode.estimators import coding
 from lincode.networks import scnn as scnn_network
 from lincode.rows import memory, threads
@@ -57,8 +58,8 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
     functions = [
         (memory, "code_step"),
         (memory, "factor_rows"),
-        (coding, "code_step"),
-        (coding, "encode"),
+        (coders, "solve_codes"),
+        (coders, "encode"),
         (coding, "encoder_output"),
         (scnn_network, "dictionary_step"),
         (scnn_network, "encoder_step"),
@@ -144,7 +145,7 @@ def test_limit_is_restored_after_an_error_in_transform(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(coding, "code_step", fail)
+    monkeypatch.setattr(coders, "solve_codes", fail)
     with pytest.raises(MemoryError):
         network.transform(digits)
     assert present_limit() == 4

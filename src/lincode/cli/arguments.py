@@ -16,7 +16,7 @@ from lincode.cli import commands
 
 FORMATS = "npy, npz, csv or parquet"
 DEFAULTS = lincode.SCNN().get_params()
-ALGORITHMS = ("encoder", "exact", "lasso")
+ALGORITHMS = ("encoder", "exact", "lasso", "omp", "ols")
 FLAG: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": None}
 """An option without a value that can be negated, such as --fit-gains and --no-fit-gains"""
 

@@ -26,6 +26,8 @@ from lincode.vectors import (
     write_vectors,
 )
 
+GREEDY = ("omp", "ols")
+"""The algorithms with a given number of non-zeros."""
 SECONDS_BETWEEN_LINES = 2.0
 """Minimum time between two lines that report progress."""
 
@@ -152,11 +154,12 @@ def _set_parameter(model: Any, name: str, value: Any) -> None:
 def _check_applicable(model: Any, args: argparse.Namespace) -> None:
     """Check that the options of ``encode`` have an effect for this model."""
     algorithm, mode = (getattr(model, n, "") for n in ("transform_algorithm", "threshold_mode"))
-    for option, value, modes in (
-        ("--threshold", args.threshold, ("hard", "soft")),
-        ("--transform-n-nonzero-coefs", args.transform_n_nonzero_coefs, ("top_k",)),
+    for option, value, modes, others in (
+        ("--threshold", args.threshold, ("hard", "soft"), ()),
+        ("--transform-n-nonzero-coefs", args.transform_n_nonzero_coefs, ("top_k",), GREEDY),
     ):
-        if value is not None and (algorithm != "encoder" or mode not in modes):
+        applies = algorithm in others or (algorithm == "encoder" and mode in modes)
+        if value is not None and not applies:
             raise InvalidInputError(
                 f"{option} applies to transform_algorithm encoder with threshold_mode"
                 f" {' or '.join(modes)}, but this model has {algorithm} with {mode}; leave"

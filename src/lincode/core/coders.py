@@ -1,4 +1,4 @@
-"""Codes for a given dictionary: by the lasso, with few non-zeros, or by a soft threshold."""
+"""Codes for a given dictionary or network: by optimisation, greedily, or by a soft threshold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from lincode.core.code_step import CodeProblem, Codes, solve_codes
+from lincode.core.encoder_step import Thresholding, encode
 from lincode.core.prox import soft_threshold
 from lincode.core.types import Array, Rows, row_squares
 
@@ -53,6 +54,29 @@ class LassoCoder:
 
         problem = self.problem
         return solved._replace(U=debias(solved.U, b, problem.H, positive=problem.positive))
+
+
+@dataclass(frozen=True)
+class EnergyCoder:
+    """The minimisers of the energy, started from the codes of the encoder if it is part of it."""
+
+    problem: CodeProblem
+    C: Array
+    thresholding: Thresholding
+    tol: float
+    max_iter: int
+
+    @property
+    def n_units(self) -> int:
+        return len(self.C)
+
+    def codes(self, X: Rows, b: Array | None = None, start: Array | None = None) -> Codes:
+        """Solve the rows to the optimality residual ``tol``."""
+        b = np.asarray(X @ self.problem.W.T) if b is None else b
+        if start is None:
+            in_energy = self.problem.mu > 0
+            start = encode(X, self.C, self.thresholding) if in_energy else np.zeros_like(b)
+        return solve_codes(start, b, self.problem, tol=self.tol, max_iter=self.max_iter)
 
 
 @dataclass(frozen=True)

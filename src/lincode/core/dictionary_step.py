@@ -9,8 +9,8 @@ All atoms are computed together by Newton's method on the dual problem (Lee, Bat
 
 and λ maximises the dual −⟨UtX, D(λ)⟩ − Σλ. The dual is smooth and concave, with the gradient
 ‖D[j]‖² − 1 and the Hessian −2 (D Dᵀ) ∘ (UtU + diag λ)⁻¹. Starting from the multipliers of a nearly
-optimal dictionary, three or four steps reach machine precision. If UtU + diag λ is singular,
-sweeps that update one atom at a time are used instead.
+optimal dictionary, three or four steps reach machine precision. If UtU + diag λ is singular, or if
+the atoms are constrained to D ≥ 0, sweeps that update one atom at a time are used instead.
 """
 
 from __future__ import annotations
@@ -32,21 +32,27 @@ ATOMS_PER_BLOCK = 64
 
 
 def dictionary_step(
-    D: Array, stats: CodeStats, *, tol: float = 1e-6, max_sweeps: int = 100
+    D: Array,
+    stats: CodeStats,
+    *,
+    tol: float = 1e-6,
+    max_sweeps: int = 100,
+    positive: bool = False,
 ) -> tuple[Array, float]:
     """Return a dictionary that is optimal to ``tol`` for all used atoms, and its residual.
 
-    The objective never increases. Atoms that no row uses are unchanged.
+    The objective never increases. Atoms that no row uses are unchanged. With ``positive``, D must
+    be at least 0 and remains so.
     """
-    dual = _solve_by_dual(D, stats, tol)
+    dual = None if positive else _solve_by_dual(D, stats, tol)
     if dual is not None and dictionary_objective(dual, stats) <= dictionary_objective(D, stats):
         D = dual
-    residual = dictionary_residual(D, stats)
+    residual = dictionary_residual(D, stats, positive=positive)
     for _ in range(max_sweeps):
         if residual <= tol:
             break
-        D = dictionary_sweep(D, stats)
-        residual = dictionary_residual(D, stats)
+        D = dictionary_sweep(D, stats, positive=positive)
+        residual = dictionary_residual(D, stats, positive=positive)
     return D, residual
 
 
@@ -55,7 +61,7 @@ def dictionary_objective(D: Array, stats: CodeStats) -> float:
     return float(np.vdot(stats.UtU, D @ D.T) - 2 * np.vdot(stats.UtX, D))
 
 
-def dictionary_residual(D: Array, stats: CodeStats) -> float:
+def dictionary_residual(D: Array, stats: CodeStats, *, positive: bool = False) -> float:
     """Return the largest change of any used atom under one projected gradient step.
 
     The step of an atom has the length 1/UtU[j, j]. Atoms are in the unit ball, so the residual is
@@ -65,12 +71,12 @@ def dictionary_residual(D: Array, stats: CodeStats) -> float:
     used = scale > 0
     if not used.any():
         return 0.0
-    target = D[used] + (stats.UtX[used] - stats.UtU[used] @ D) / scale[used, None]
-    target /= np.maximum(np.linalg.norm(target, axis=1, keepdims=True), 1.0)
+    target: Array = D[used] + (stats.UtX[used] - stats.UtU[used] @ D) / scale[used, None]
+    target = project_unit_ball(target, positive=positive)
     return float(np.linalg.norm(target - D[used], axis=1).max())
 
 
-def dictionary_sweep(D: Array, stats: CodeStats) -> Array:
+def dictionary_sweep(D: Array, stats: CodeStats, *, positive: bool = False) -> Array:
     """Update each atom in turn to its minimiser given the others.
 
     D[j] ← project( D[j] + (UtX[j] − UtU[j] D) / UtU[j, j] )
@@ -87,6 +93,8 @@ def dictionary_sweep(D: Array, stats: CodeStats) -> Array:
         UtU_block = UtU[np.ix_(block, block)]
         for k, j in enumerate(block):
             atom = D[j] + negative_gradient[k] / UtU_block[k, k]
+            if positive:
+                np.maximum(atom, 0, out=atom)
             atom /= max(float(np.linalg.norm(atom)), 1.0)
             negative_gradient -= np.outer(UtU_block[:, k], atom - D[j])
             D[j] = atom

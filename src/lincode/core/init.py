@@ -67,3 +67,23 @@ def _unit_rows(A: Array) -> Array:
     """Return the rows of A that are not zero, normalised to length 1."""
     norms = np.linalg.norm(A, axis=1, keepdims=True)
     return np.asarray(A[norms[:, 0] > 0] / norms[norms > 0, None])
+
+
+def nonnegative_atoms(D: Array, *, signed: bool) -> Array:
+    """Replace atoms with negative entries by non-negative atoms of length 1.
+
+    They are the ``longer_parts`` of the atoms. Atoms without negative entries are unchanged.
+    """
+    parts = longer_parts(D, signed=signed)
+    norms = np.linalg.norm(parts, axis=1, keepdims=True)
+    unit = np.divide(parts, norms, out=np.zeros_like(parts), where=norms > 0)
+    return np.where((D < 0).any(axis=1, keepdims=True), unit, D)
+
+
+def longer_parts(D: Array, *, signed: bool) -> Array:
+    """Return the positive part of each row, or the negative part if it is longer and ``signed``."""
+    positive, negative = np.maximum(D, 0), np.maximum(-D, 0)
+    if not signed:
+        return positive
+    longer = np.linalg.norm(negative, axis=1) > np.linalg.norm(positive, axis=1)
+    return np.where(longer[:, None], negative, positive)

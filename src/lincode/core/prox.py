@@ -125,7 +125,9 @@ def _soft_threshold_into(Z: Array, t: float, positive: bool, *, out: Array, work
     return np.subtract(Z, np.clip(Z, -t, t, out=work), out=out)
 
 
-def project_unit_ball(D: Array) -> Array:
-    """Compute argmin_V ‖V − D‖²  s.t. ‖V[j]‖ ≤ 1 for each row."""
+def project_unit_ball(D: Array, *, positive: bool = False) -> Array:
+    """Compute argmin_V ‖V − D‖²  s.t. ‖V[j]‖ ≤ 1 for each row, and V ≥ 0 if ``positive``."""
+    if positive:
+        D = np.maximum(D, 0)
     norms = np.linalg.norm(D, axis=1, keepdims=True)
     return np.asarray(D / np.maximum(norms, 1.0))

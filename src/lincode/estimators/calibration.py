@@ -97,7 +97,7 @@ class CalibratedEncoder(ParametrisedSCNN):
 
     @property
     def n_nonzero_coefs_(self) -> int:
-        """The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps."""
+        """The number of non-zeros per sample of ``threshold_mode="top_k"``, "omp" and "ols"."""
         check_is_fitted(self)
         return self._n_kept()
 

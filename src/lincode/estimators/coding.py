@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.code_step import code_step
-from lincode.core.encoder_step import encode, encoder_output
+from lincode.core.coders import Coder, EnergyCoder
+from lincode.core.encoder_step import encoder_output
 from lincode.core.types import Array, Rows
 from lincode.estimators.calibration import CalibratedEncoder
 from lincode.estimators.output import CodeOutput, DenseOutput, make_output
 from lincode.estimators.signs import SignSplitter
+from lincode.estimators.sparse_encode import make_coder, unfinished_message, write_codes
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_finite, check_rows, check_scaled_rows
-from lincode.rows.memory import blocks, code_blocks
+from lincode.rows.memory import blocks
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count, threaded_map
 
 MAX_TRANSFORM_STEPS = 20_000
@@ -51,31 +53,31 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         X = self._check_samples(X, self.transform_algorithm)
         N, m = X.shape[0], len(self.encoder_)
         output = make_output(N, m, X.dtype, split=self.split_sign, sparse=self.sparse_output)
-        self._write_codes(X, self.transform_algorithm, output)
+        self._write_codes(X, self.transform_algorithm, output, self.transform_alpha)
         return output.result()
 
     def _unsplit_codes(self, X: Any) -> Array:
         self._check_parameters()
         X = self._check_samples(X, self.transform_algorithm)
-        return self._codes(X, self.transform_algorithm)
+        return self._codes(X, self.transform_algorithm, self.transform_alpha)
 
     def _check_samples(self, X: Any, algorithm: str) -> Rows:
         if algorithm == "encoder":  # ``_encode`` finds entries that are not finite
             return check_rows(self, X, reset=False, check_finite=False)
         return check_scaled_rows(self, X, reset=False)[0]
 
-    def _codes(self, X: Rows, algorithm: str) -> Array:
-        """Return the codes of validated samples, without splitting signs."""
+    def _codes(self, X: Rows, algorithm: str, lam: float | None = None) -> Array:
+        """Return the codes of validated samples for alpha_ or ``lam``, without splitting signs."""
         output = DenseOutput(X.shape[0], len(self.encoder_), X.dtype)
-        self._write_codes(X, algorithm, output)
+        self._write_codes(X, algorithm, output, lam)
         return output.result()
 
-    def _write_codes(self, X: Rows, algorithm: str, output: CodeOutput) -> None:
+    def _write_codes(self, X: Rows, algorithm: str, output: CodeOutput, lam: float | None) -> None:
         """Compute the codes of validated samples block by block."""
         if algorithm == "encoder":
             self._encode(X, output)
         else:
-            self._solve(X, algorithm, output)
+            self._solve(X, algorithm, float(self.alpha_ if lam is None else lam), output)
 
     def _encode(self, X: Rows, output: CodeOutput) -> None:
         """Write the codes of the encoder, and raise an error if X is not finite.
@@ -103,36 +105,37 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
             with blas_threads(thread_count(self.n_jobs)):
                 encode_block(blocks[0])
 
-    def _solve(self, X: Rows, algorithm: str, output: CodeOutput) -> None:
-        """Write the codes that minimise the energy, or with "lasso" its terms without encoder."""
+    def _solve(self, X: Rows, algorithm: str, lam: float, output: CodeOutput) -> None:
+        """Write the codes of the algorithms other than "encoder"."""
         n_threads = thread_count(self.n_jobs)
-        weights = self._weights(eta=0.0 if algorithm == "lasso" else None)
-        C = self.encoder_.astype(X.dtype, copy=False)
-        with blas_threads(matrix_threads(len(C), n_threads)):
-            D, C64 = (A.astype(np.float64) for A in (self.components_, self.encoder_))
-            problem = weights.code_problem(D, C64, X.dtype)
-
-        def solve_block(rows: slice) -> int:
-            U = output.buffer(rows)
-            if problem.mu > 0:
-                encode(X[rows], C, weights.thresholding, out=U)
-            else:
-                U[...] = 0
-            tol, max_iter = self.transform_tol, MAX_TRANSFORM_STEPS
-            codes = code_step(U, X[rows], problem, tol=tol, max_iter=max_iter)
-            U[...] = codes.U
-            output.finish(rows, U)
-            return codes.n_unfinished
-
-        blocks = code_blocks(X.shape[0], len(C))
-        n_unfinished = sum(threaded_map(solve_block, blocks, n_threads))
+        with blas_threads(matrix_threads(len(self.components_), n_threads)):
+            coder = self._coder(algorithm, lam, X.dtype)
+        n_unfinished = write_codes(X, coder, output, n_threads)
         if n_unfinished:
-            warn_user(
-                f"{type(self).__name__}: the codes of {n_unfinished} of {X.shape[0]} samples did"
-                f" not reach transform_tol={self.transform_tol} within {MAX_TRANSFORM_STEPS}"
-                " steps; increase transform_tol.",
-                ConvergenceWarning,
-            )
+            message = unfinished_message(n_unfinished, X, f"transform_tol={self.transform_tol}")
+            warn_user(f"{type(self).__name__}: {message}", ConvergenceWarning)
+
+    def _coder(self, algorithm: str, lam: float, dtype: np.dtype[np.floating]) -> Coder:
+        """Return what computes codes by an algorithm other than "encoder"."""
+        if algorithm == "exact":
+            weights = replace(self._weights(), lam=lam)
+            D, C = (A.astype(np.float64) for A in (self.components_, self.encoder_))
+            problem = weights.code_problem(D, C, dtype)
+            encoder = self.encoder_.astype(dtype, copy=False)
+            tol, max_iter = self.transform_tol, MAX_TRANSFORM_STEPS
+            return EnergyCoder(problem, encoder, weights.thresholding, tol, max_iter)
+        m, p = self.components_.shape
+        return make_coder(
+            np.ascontiguousarray(self.components_, dtype=dtype),
+            None,
+            algorithm=algorithm,
+            n_nonzero_coefs=self.n_nonzero_coefs_,
+            alpha=lam * p / m,
+            max_iter=MAX_TRANSFORM_STEPS,
+            positive=bool(self.positive_code),
+            tol=self.transform_tol if algorithm == "lasso" else 0.0,
+            debias=bool(self.transform_debias),
+        )
 
 
 def encoder_blocks(N: int, m: int, p: int) -> list[slice]:

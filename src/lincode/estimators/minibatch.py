@@ -110,8 +110,8 @@ class MiniBatchSCNN(BaseSCNN):
         - "top_k": the largest |z| of each sample are kept, as many as
           ``transform_n_nonzero_coefs``.
     transform_n_nonzero_coefs : int, default=None
-        The number of non-zeros per sample for ``threshold_mode="top_k"``. None means the mean
-        number of non-zeros of the trained codes.
+        The number of non-zeros per sample for ``threshold_mode="top_k"`` and for "omp" and "ols".
+        None means the mean number of non-zeros of the trained codes.
     fit_gains : bool, default=True
         Whether the encoder's codes are multiplied by one factor per unit, ``gains_``, which is
         fitted after training so that the codes reconstruct the samples with ``components_``.
@@ -128,13 +128,22 @@ class MiniBatchSCNN(BaseSCNN):
         its dictionary are ``refined_encoder_`` and ``decoder_``; ``transform`` and
         ``inverse_transform`` use them as long as ``transform_algorithm="encoder"``. The paper does
         not have this step.
-    transform_algorithm : {"encoder", "exact", "lasso"}, default="encoder"
+    transform_algorithm : {"encoder", "exact", "lasso", "omp", "ols"}, default="encoder"
         How ``transform`` computes codes.
 
         - "encoder": the thresholded X Cᵀ times ``gains_``, which costs one matrix product;
         - "exact": the U that minimises E for the learned D and C;
         - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
-          the encoder. The paper calls this re-learning.
+          the encoder. The paper calls this re-learning;
+        - "omp", "ols": orthogonal matching pursuit and orthogonal least squares with
+          ``n_nonzero_coefs_`` non-zeros, for the learned D; see :func:`lincode.sparse_encode`.
+    transform_alpha : float, default=None
+        The alpha of the "lasso" and "exact" codes of ``transform``, if it is not to be that of
+        training. It has the unit of ``alpha``, which is n_components / n_features times the alpha
+        of scikit-learn and of :func:`lincode.sparse_encode`.
+    transform_debias : bool, default=False
+        Whether the "lasso" codes of ``transform`` are replaced by those of least squares on their
+        support.
     split_sign : bool, default=False
         Whether to return the positive and negative parts of the codes as separate non-negative
         features. The output then has 2 * n_components columns: first the positive parts, then
@@ -143,7 +152,10 @@ class MiniBatchSCNN(BaseSCNN):
         Whether ``transform`` returns a CSR matrix. It is built block by block, without a dense
         array of all codes.
     positive_code : bool, default=False
-        Whether to constrain the codes to U ≥ 0.
+        Whether to constrain the codes to U ≥ 0. It excludes "omp" and "ols".
+    positive_dict : bool, default=False
+        Whether to constrain the dictionary to D ≥ 0. The decoder of ``fit_decoder=True`` and of
+        ``refine_max_iter > 0`` is not constrained.
     init : {"data"} or array of shape (n_components, n_features), default="data"
         The start of training: random samples, normalised to length 1, as atoms, or the given
         atoms, projected onto the unit balls. The encoder starts from zero.
@@ -188,7 +200,7 @@ class MiniBatchSCNN(BaseSCNN):
     calibrated_gains_ : bool
         The value of ``fit_gains`` for which the decoder was fitted.
     n_nonzero_coefs_ : int
-        The number of non-zeros per sample that ``threshold_mode="top_k"`` keeps.
+        The number of non-zeros per sample of ``threshold_mode="top_k"``, "omp" and "ols".
     encoder_r2_ : float
         The fraction of the training data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the
         encoder's codes explains. It is measured on leave-one-out outputs of the encoder. With few
@@ -232,7 +244,8 @@ class MiniBatchSCNN(BaseSCNN):
     Notes
     -----
     The parameters ``threshold``, ``transform_algorithm``, ``transform_n_nonzero_coefs``,
-    ``transform_tol``, ``split_sign``, ``sparse_output``, ``positive_code`` and ``encoder_weight``
+    ``transform_alpha``, ``transform_debias``, ``transform_tol``, ``split_sign``,
+    ``sparse_output``, ``positive_code`` and ``encoder_weight``
     can be changed after ``fit`` and affect later calls of ``transform`` and ``score``.
 
     Examples
@@ -268,9 +281,12 @@ class MiniBatchSCNN(BaseSCNN):
         fit_decoder: bool = False,
         refine_max_iter: int = 0,
         transform_algorithm: str = "encoder",
+        transform_alpha: float | None = None,
+        transform_debias: bool = False,
         split_sign: bool = False,
         sparse_output: bool = False,
         positive_code: bool = False,
+        positive_dict: bool = False,
         init: str | ArrayLike = "data",
         transform_tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -294,9 +310,12 @@ class MiniBatchSCNN(BaseSCNN):
         self.fit_decoder = fit_decoder
         self.refine_max_iter = refine_max_iter
         self.transform_algorithm = transform_algorithm
+        self.transform_alpha = transform_alpha
+        self.transform_debias = transform_debias
         self.split_sign = split_sign
         self.sparse_output = sparse_output
         self.positive_code = positive_code
+        self.positive_dict = positive_dict
         self.init = init
         self.transform_tol = transform_tol
         self.n_jobs = n_jobs

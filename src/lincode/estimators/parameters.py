@@ -27,6 +27,19 @@ from lincode.rows.protocol import RowLengths
 DEFAULT_ALPHA = "mean"
 """The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
 
+GREEDY = ("omp", "ols")
+"""The algorithms of ``transform`` with a given number of non-zeros."""
+ALGORITHMS = ("encoder", "exact", "lasso", *GREEDY)
+FLAGS = (
+    "split_sign",
+    "positive_code",
+    "positive_dict",
+    "sparse_output",
+    "fit_gains",
+    "fit_decoder",
+    "transform_debias",
+)
+
 
 def resolve_alpha(alpha: Any, lengths: RowLengths, m: int, p: int) -> float:
     """Return alpha as a number, from the row lengths if it is a string."""
@@ -65,10 +78,15 @@ class ParametrisedSCNN(DictionaryTransformer):
     def _n_units(self, n_features: int) -> int:
         return int(n_features if self.n_components is None else self.n_components)
 
-    def _weights(self, *, eta: float | None = None) -> EnergyWeights:
-        eta = float(self.encoder_weight if eta is None else eta)
+    def _weights(self) -> EnergyWeights:
         ridge = None if self.encoder_ridge == "auto" else float(self.encoder_ridge)
-        return EnergyWeights(self.alpha_, eta, bool(self.positive_code), ridge)
+        return EnergyWeights(
+            self.alpha_,
+            float(self.encoder_weight),
+            bool(self.positive_code),
+            ridge,
+            bool(self.positive_dict),
+        )
 
     def _warn_if_alpha_is_too_large(
         self, lengths: RowLengths, m: int, p: int, *, zero_encoder: bool = True
@@ -122,12 +140,18 @@ class ParametrisedSCNN(DictionaryTransformer):
             )
         check_number("tol", self.tol, 0)
         check_number("transform_tol", self.transform_tol, 0)
-        check_choice("transform_algorithm", self.transform_algorithm, ("encoder", "exact", "lasso"))
+        check_number("transform_alpha", self.transform_alpha, 0, or_none=True)
+        check_choice("transform_algorithm", self.transform_algorithm, ALGORITHMS)
+        if self.positive_code and self.transform_algorithm in GREEDY:
+            raise InvalidInputError(
+                f"transform_algorithm={self.transform_algorithm!r} has codes of both signs, but"
+                " positive_code=True; use 'lasso'."
+            )
         if isinstance(self.init, str):
             check_choice("init", self.init, ("data", "paper"))
         check_verbose(self.verbose)
         check_callback(self.callback)
-        for name in ("split_sign", "positive_code", "sparse_output", "fit_gains", "fit_decoder"):
+        for name in FLAGS:
             check_flag(name, getattr(self, name))
         if self.split_sign and self.positive_code:
             raise InvalidInputError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from lincode.core.types import Array, Rows
@@ -16,8 +17,10 @@ from lincode.estimators.sparse_encode import (
     check_dictionary_array,
     check_options,
     make_coder,
+    unfinished_message,
     write_codes,
 )
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_flag, check_n_jobs, check_scaled_rows
 from lincode.exceptions import InvalidInputError
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
@@ -174,7 +177,10 @@ class SparseCoder(SignSplitter):
                 debias=self.transform_debias,
             )
         output = make_output(X.shape[0], len(D), X.dtype, split=split, sparse=self.sparse_output)
-        write_codes(X, coder, output, n_threads)
+        n_unfinished = write_codes(X, coder, output, n_threads)
+        if n_unfinished:
+            increase = "transform_max_iter or transform_tol"
+            warn_user(unfinished_message(n_unfinished, X, increase), ConvergenceWarning)
         return output.result()
 
     def _unsplit_codes(self, X: Any) -> Any:

@@ -164,7 +164,9 @@ def sparse_encode(
             debias=debias,
         )
     output = make_output(X.shape[0], len(D), X.dtype, split=False, sparse=sparse_output)
-    write_codes(X, coder, output, n_threads, cov=cov, start=init, verbose=verbose)
+    n_unfinished = write_codes(X, coder, output, n_threads, cov=cov, start=init, verbose=verbose)
+    if n_unfinished:
+        warn_user(unfinished_message(n_unfinished, X, "max_iter or tol"), ConvergenceWarning)
     return output.result()
 
 
@@ -231,8 +233,8 @@ def write_codes(
     cov: Any = None,
     start: Any = None,
     verbose: int = 0,
-) -> None:
-    """Compute the codes of validated samples block by block. Warn if some are not solved."""
+) -> int:
+    """Compute the codes of validated samples block by block; return how many are not solved."""
     n = X.shape[0]
 
     def encode(rows: slice) -> int:
@@ -245,13 +247,15 @@ def write_codes(
             print(f"[sparse_encode] rows {rows.start} to {rows.stop} of {n}", flush=True)
         return codes.n_unfinished
 
-    n_unfinished = sum(threaded_map(encode, code_blocks(n, coder.n_units), n_threads))
-    if n_unfinished:
-        warn_user(
-            f"the codes of {n_unfinished} of {n} samples did not reach the tolerance; increase"
-            " max_iter or tol.",
-            ConvergenceWarning,
-        )
+    return sum(threaded_map(encode, code_blocks(n, coder.n_units), n_threads))
+
+
+def unfinished_message(n_unfinished: int, X: Rows, increase: str) -> str:
+    """Return the text of the warning about codes that are not solved."""
+    return (
+        f"the codes of {n_unfinished} of {X.shape[0]} samples did not reach the tolerance; increase"
+        f" {increase}."
+    )
 
 
 def _check_arrays(X: Any, dictionary: Any, gram: Any, cov: Any, init: Any) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from lincode.core.encoder_step import (
     encoder_step,
 )
 from lincode.core.energy import CodeStats, energy_from_stats, rounding_of_energy
+from lincode.core.init import longer_parts, nonnegative_atoms
 from lincode.core.prox import project_unit_ball
 from lincode.core.types import Array
 from lincode.rows.protocol import RowSource
@@ -55,6 +56,8 @@ class EnergyWeights:
     positive: bool = False
     ridge: float | None = 0.0
     """ρ relative to the mean eigenvalue of XᵀX; None means that training chooses it"""
+    positive_dict: bool = False
+    """Whether the atoms are constrained to D ≥ 0"""
 
     @property
     def threshold(self) -> float:
@@ -113,6 +116,8 @@ class SCNNTraining:
         precision: np.dtype[np.floating] | None = None,
     ) -> None:
         self.rows, self.weights = rows, weights
+        if weights.positive_dict:
+            D = nonnegative_atoms(D, signed=not weights.positive)
         self.ridge = choose_ridge_for(rows, D, weights) if weights.ridge is None else weights.ridge
         self.factor = rows.factor().with_ridge(self.ridge)
         # An encoder from other data may have components in directions in which these data are zero.
@@ -167,7 +172,7 @@ class SCNNTraining:
         D, C, age = self.D, self.C, self.momentum.age
         self.update_codes(self.D, self.C)
         yield "codes"
-        self.D, _ = dictionary_step(self.D, self.stats, tol=self.step_tol, max_sweeps=MAX_SWEEPS)
+        self.update_dictionary(self.step_tol, MAX_SWEEPS)
         yield "dictionary"
         if self.weights.eta > 0:
             self.C = encoder_step(self.stats.UtX, self.factor)
@@ -187,7 +192,8 @@ class SCNNTraining:
         stats = self.stats
         saved = self.rows.save_codes() if self.weights.eta == 0 else None
         factor = min(momentum.age / (momentum.age + 3), MAX_MOMENTUM)
-        self.D = project_unit_ball(D + factor * (D - momentum.D))
+        extrapolated = D + factor * (D - momentum.D)
+        self.D = project_unit_ball(extrapolated, positive=self.weights.positive_dict)
         self.C = C + factor * (C - momentum.C)
         for _ in self.plain_iteration():
             pass
@@ -212,16 +218,26 @@ class SCNNTraining:
         self.stats = self.rows.update_codes(problem, tol=tol, max_iter=MAX_CODE_STEPS)
         self.codes_computed = True
 
+    def update_dictionary(self, tol: float, max_sweeps: int) -> None:
+        """Do the D step."""
+        positive = self.weights.positive_dict
+        self.D, _ = dictionary_step(
+            self.D, self.stats, tol=tol, max_sweeps=max_sweeps, positive=positive
+        )
+
     def replace_unused_atoms(self) -> None:
         """Replace atoms that no row uses by the normalised residuals of the worst rows.
 
         The codes and the encoder of these atoms are zero, so the energy does not change. A row
         will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
-        otherwise the atom is not replaced.
+        otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
+        positive part, or by its negative part if that is longer and codes may be negative.
         """
         m, p = self.D.shape
         unused = np.flatnonzero(self.stats.used == 0)
-        R = self.rows.largest_residuals(self.D, len(unused)).astype(np.float64)
+        R: Array = self.rows.largest_residuals(self.D, len(unused)).astype(np.float64)
+        if self.weights.positive_dict:
+            R = longer_parts(R, signed=not self.weights.positive)
         norms = np.linalg.norm(R, axis=1)
         useful = (norms / p > self.weights.lam / m) & (norms > 0)
         replaced = unused[: len(R)][useful]
@@ -234,8 +250,7 @@ class SCNNTraining:
 
     def final_steps(self) -> Iterator[str]:
         """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
-        tol, max_sweeps = self.final_tol, MAX_FINAL_SWEEPS
-        self.D, _ = dictionary_step(self.D, self.stats, tol=tol, max_sweeps=max_sweeps)
+        self.update_dictionary(self.final_tol, MAX_FINAL_SWEEPS)
         yield "dictionary"
         self.C = encoder_step(self.stats.UtX, self.factor)
         yield "encoder"
@@ -254,7 +269,9 @@ class SCNNTraining:
             C=self.C,
             optimality={
                 "codes": stats.residual,
-                "dictionary": dictionary_residual(self.D, stats),
+                "dictionary": dictionary_residual(
+                    self.D, stats, positive=self.weights.positive_dict
+                ),
                 "encoder": encoder_residual(self.C, stats.UtU, stats.UtX, self.factor),
                 "joint": self.rows.code_residual(problem),
             },
