@@ -1,6 +1,5 @@
 """Refinement of the encoder: its block steps, when it ends, and what it returns."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ def test_more_rounds_reconstruct_held_out_rows_better(mode: str, scale: float) -
     rule = Thresholding(mode, k=3)
     errors = []
     for max_iter in (0, 3, 30):
-        refined = refine_encoder(train, C / scale, scale * D, rule, 0.15, max_iter=max_iter)
+        refined = refine_encoder(train, C, D, rule, 0.15, max_iter=max_iter)
         errors.append(held_out_error(test, refined) / scale**2)
         S = refined.thresholding.apply(np.ascontiguousarray(test @ refined.C.T))
         assert abs(np.mean(S != 0) - 0.15) < 0.04
@@ -125,10 +124,37 @@ def test_few_rows(n: int) -> None:
     assert np.isfinite(zero.C).all()
 
 
-def test_gains_of_the_given_thresholding_are_ignored() -> None:
+@pytest.mark.parametrize("mode", ["hard", "soft", "top_k"])
+def test_codes_have_the_units_of_the_rows(mode: str) -> None:
     X, C, D = problem()
-    rule = Thresholding("hard")
-    one = refine_encoder(X, C, D, rule, 0.15, max_iter=2)
-    two = refine_encoder(X, C, D, replace(rule, gains=np.full(20, 7.0)), 0.15, max_iter=2)
-    assert_allclose(one.C, two.C)
-    assert two.thresholding.gains is None
+    rule = Thresholding(mode, k=3)
+    one = refine_encoder(X, C, D, rule, 0.15, max_iter=5)
+    two = refine_encoder(1024 * X, C, D, rule, 0.15, max_iter=5)
+    assert_allclose(two.C, one.C)
+    assert_allclose(two.D, one.D)
+    assert_allclose(two.thresholding.threshold, 1024 * one.thresholding.threshold)
+    assert_allclose(two.r2, one.r2)
+
+
+def test_given_encoder_is_returned_if_nothing_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a decoder that the rounds cannot fit, the given encoder with its gains is better."""
+    X, C, D = problem()
+    gains = np.full(len(D), 0.5)
+    monkeypatch.setattr(refinement, "fit_decoder", lambda coded, gains, D: 0 * D)
+    rule = Thresholding("hard", gains=gains)
+    refined = refine_encoder(X, C, D, rule, 0.15, max_iter=5)
+    assert refined.r2 == refined.start_r2 > 0.1
+    assert_allclose(refined.C, C)
+    assert_allclose(refined.D, 0.5 * D)
+    assert refined.n_lost == 0
+    assert refined.thresholding.gains is None
+
+
+def test_lost_units_are_counted() -> None:
+    X, C, D = problem()
+    refined = refine_encoder(X, C, D, Thresholding("hard"), 0.15, max_iter=3)
+    S = refined.thresholding.apply(np.ascontiguousarray(X @ refined.C.T))
+    assert refined.n_lost == np.count_nonzero(~np.any(S != 0, axis=0)) == 0
+    C[3] *= 1e-9  # this unit is not used before, so it cannot be lost
+    D[3] = 0
+    assert refine_encoder(X, C, D, Thresholding("hard"), 0.15, max_iter=1).n_lost == 0

@@ -302,7 +302,10 @@ def test_density_of_top_k(small: Any, digits: Any) -> None:
         assert small.n_nonzero_coefs_ == k
         assert small.matching_density_ == target
         assert (np.count_nonzero(codes, axis=1) == k).all()
-    assert small.calibrate(digits).n_nonzero_coefs_ == round(small.usage_.sum())
+    # Without a density the previous one is kept.
+    assert small.calibrate(digits).matching_density_ == 0.03
+    small.calibrate(digits, density=0.5)
+    assert small.calibrate(digits).n_nonzero_coefs_ == 8
     # A number that is given is not overridden.
     small.set_params(transform_n_nonzero_coefs=4)
     assert small.calibrate(digits, density=4 / 15).n_nonzero_coefs_ == 4
@@ -452,3 +455,13 @@ def test_bad_parameters(digits: Any, estimator: Any, name: str, values: list[Any
             with pytest.raises(InvalidInputError, match=name):
                 call(digits)
         fitted.set_params(**{name: good}).transform(digits)
+
+
+def test_density_requires_a_threshold_that_matches_it(small: Any, digits: Any) -> None:
+    before = dict(vars(small))
+    small.set_params(threshold=0.1)
+    with pytest.raises(InvalidInputError, match="density requires threshold='match', got"):
+        small.calibrate(digits, density=0.1)
+    assert vars(small.set_params(threshold="match")) == before
+    with pytest.raises(InvalidInputError, match="density must be at most 1, got 2"):
+        small.calibrate(digits, density=2)

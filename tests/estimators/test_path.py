@@ -337,3 +337,11 @@ def test_search_ignores_the_alpha_of_its_estimator(digits: Any) -> None:
         for alpha in (0.7, "0.5*max")
     ]
     assert_array_equal(*results)
+
+
+def test_sparsity_of_split_codes_is_that_of_the_codes(digits: Any) -> None:
+    """split_sign doubles the columns, but not the number of codes."""
+    parameters: Any = {"alphas": [0.02, 0.1], "cv": 2, "target_sparsity": 0.6}
+    plain = SCNNCV(SCNN(12, random_state=0), **parameters).fit(digits)
+    split = SCNNCV(SCNN(12, split_sign=True, random_state=0), **parameters).fit(digits)
+    assert_allclose(split.cv_results_["sparsity"], plain.cv_results_["sparsity"])

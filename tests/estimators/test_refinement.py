@@ -50,6 +50,8 @@ def test_change_of_refine_max_iter_after_fit_is_refused(digits: Any) -> None:
         network = SCNN(24, **parameters).fit(digits)
         with pytest.raises(InvalidInputError, match="refine_max_iter was changed"):
             network.set_params(refine_max_iter=0).transform(digits)
+        with pytest.raises(InvalidInputError, match="refine_max_iter was changed"):
+            network.inverse_transform(np.ones((1, 24)))
         codes = network.calibrate(digits).transform(digits)
         assert not hasattr(network, "refined_encoder_")
         assert abs((codes != 0).mean() - network.usage_.mean()) < 0.01
@@ -81,3 +83,27 @@ def test_save_load_and_pickle(refined: SCNN, digits: Any, tmp_path: Path) -> Non
     for other in (lincode.load(tmp_path / "model"), pickle.loads(pickle.dumps(refined))):
         assert_array_equal(other.transform(digits), refined.transform(digits))
         assert_array_equal(other.reconstruct(digits), refined.reconstruct(digits))
+
+
+def test_result_does_not_depend_on_the_number_of_threads(digits: Any) -> None:
+    X = digits.astype(np.float32)
+    fits = [SCNN(24, refine_max_iter=5, n_jobs=n, random_state=0).fit(X) for n in (1, 2)]
+    assert_array_equal(fits[0].encoder_, fits[1].encoder_)
+    assert_array_equal(fits[0].refined_encoder_, fits[1].refined_encoder_)
+
+
+def test_refinement_that_does_not_help_keeps_the_encoder(digits: Any) -> None:
+    """There are too few samples for 64 units."""
+    network = SCNN(64, random_state=0).fit(digits[:60])
+    error = rms_error(digits[60:], network.reconstruct(digits[60:]))
+    with pytest.warns(UserWarning, match="refinement did not reduce the error"):
+        network.set_params(refine_max_iter=20).calibrate(digits[:60])
+    assert_array_equal(network.refined_encoder_, network.encoder_)
+    assert rms_error(digits[60:], network.reconstruct(digits[60:])) < 1.1 * error
+
+
+def test_warning_as_error_keeps_the_fitted_network(digits: Any) -> None:
+    network = SCNN(64, refine_max_iter=20, random_state=0)
+    with pytest.raises(UserWarning, match="refine"):  # warnings are errors in these tests
+        network.fit(digits[:60])
+    assert np.isfinite(network.reconstruct(digits)).all()

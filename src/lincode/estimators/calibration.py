@@ -39,10 +39,10 @@ class CalibratedEncoder(ParametrisedSCNN):
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
         """Adapt the threshold, the gains and the decoder to X, without training again.
 
-        Call it after a change of ``threshold_mode``, ``threshold``, ``transform_n_nonzero_coefs``
-        or ``fit_decoder``, or to choose how sparse the encoder's codes are. Use samples that the
-        network was not trained on if there are any: ``fit`` itself calibrates with leave-one-out
-        outputs of the encoder, which samples given here do not have.
+        Call it after a change of ``threshold_mode``, ``threshold``, ``transform_n_nonzero_coefs``,
+        ``fit_decoder`` or ``refine_max_iter``, or to choose how sparse the encoder's codes are. Use
+        samples that the network was not trained on if there are any: ``fit`` itself calibrates
+        with leave-one-out outputs of the encoder, which samples given here do not have.
 
         Parameters
         ----------
@@ -50,10 +50,11 @@ class CalibratedEncoder(ParametrisedSCNN):
             The samples.
         y : ignored
         density : float, default=None
-            The fraction of non-zeros that ``threshold="match"`` aims at. None means the density of
-            the trained codes. With ``threshold_mode="top_k"`` it determines the number of
-            non-zeros per sample, max(1, round(density * n_components)), and must agree with
-            ``transform_n_nonzero_coefs`` if that is not None.
+            The fraction of non-zeros that the encoder's codes should have. None means that of the
+            previous calibration; after ``fit`` it is the density of the trained codes. It requires
+            ``threshold="match"`` or ``threshold_mode="top_k"``. With "top_k" it determines the
+            number of non-zeros per sample, max(1, round(density * n_components)), and must agree
+            with ``transform_n_nonzero_coefs`` if that is not None.
 
         Returns
         -------
@@ -64,16 +65,20 @@ class CalibratedEncoder(ParametrisedSCNN):
             self._check_parameters()
             self._check_density(density)
             X, _ = check_scaled_rows(self, X, reset=False)
-            target = float(self.usage_.mean()) if density is None else float(density)
-            self.matching_density_ = target
+            if density is not None:
+                self.matching_density_ = float(density)
             sample = X[sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))]
             with blas_threads(thread_count(self.n_jobs)):
                 Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
                 D = self.components_.astype(np.float64)
-                threshold = matching_threshold(Z, target, positive=self.positive_code)
+                threshold = matching_threshold(
+                    Z, self.matching_density_, positive=self.positive_code
+                )
                 self.matching_threshold_ = threshold
                 self._calibrate(Z, sample, D)
-            self._refine(X)
+            messages = self._refine(X)
+        for message in messages:
+            warn_user(message)
         return self
 
     def _check_density(self, density: Any) -> None:
@@ -81,7 +86,12 @@ class CalibratedEncoder(ParametrisedSCNN):
             return
         check_number("density", density, 0)
         if density > 1:
-            raise InvalidInputError(f"density must be between 0 and 1, got {density!r}.")
+            raise InvalidInputError(f"density must be at most 1, got {density!r}.")
+        if self.threshold_mode != "top_k" and self.threshold != "match":
+            raise InvalidInputError(
+                f"density requires threshold='match', got threshold={self.threshold!r}; set it to"
+                " 'match', or leave density out."
+            )
         m, k = len(self.components_), self.transform_n_nonzero_coefs
         if self.threshold_mode == "top_k" and k is not None and min(m, k) != _n_nonzero(density, m):
             raise InvalidInputError(
@@ -135,11 +145,11 @@ class CalibratedEncoder(ParametrisedSCNN):
         return np.asarray(self.gains_)
 
     def _decoder(self) -> Array:
-        own = self.fit_decoder or self.refine_max_iter > 0
-        if not own or self.transform_algorithm != "encoder":
+        if self.transform_algorithm != "encoder":
             return np.asarray(self.components_)
         self._check_calibration()
-        return np.asarray(self.decoder_)
+        own = self.fit_decoder or self.refine_max_iter > 0
+        return np.asarray(self.decoder_ if own else self.components_)
 
     def _check_calibration(self) -> None:
         """Check that gains and decoder belong to the present ``threshold_mode``."""
@@ -159,7 +169,11 @@ class CalibratedEncoder(ParametrisedSCNN):
             raise InvalidInputError(
                 "fit_decoder was set to True after fit; call calibrate(X), or fit again."
             )
-        if self.fit_decoder and self.calibrated_gains_ != self.fit_gains:
+        if (
+            self.fit_decoder
+            and self.refine_max_iter == 0
+            and self.calibrated_gains_ != self.fit_gains
+        ):
             raise InvalidInputError(
                 f"fit_gains was changed to {self.fit_gains} after fit, and decoder_ does not belong"
                 " to it; call calibrate(X), or fit again."
@@ -193,29 +207,39 @@ class CalibratedEncoder(ParametrisedSCNN):
             self.decoder_ = decoder.astype(X.dtype)
             self.encoder_r2_ = coded.r2(gains, decoder)
 
-    def _refine(self, X: Rows) -> None:
-        """Refine the calibrated encoder on samples X and set the attributes that belong to it."""
+    def _refine(self, X: Rows) -> list[str]:
+        """Refine the calibrated encoder on samples X and set the attributes that belong to it.
+
+        Returns messages for warnings, which are issued when the estimator is complete.
+        """
         if self.refine_max_iter == 0:
-            return
-        D = self.components_.astype(np.float64)
+            return []
+        C, D = self.encoder_, self.components_.astype(np.float64)
         limit = max(REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT * len(D))
         if X.shape[0] > limit:
             X = X[sample_indices(X.shape[0], limit)]
-        rule, density = self._thresholding(), self.matching_density_
-        with blas_threads(thread_count(self.n_jobs)):
+        rule = self._thresholding(self.gains_ if self.fit_gains else None)
+        # One thread, because thresholds and accepted steps would magnify different rounding errors.
+        with blas_threads(1):
             refined = refine_encoder(
-                X, self.encoder_, D, rule, density, max_iter=self.refine_max_iter
+                X, C, D, rule, self.matching_density_, max_iter=self.refine_max_iter
             )
         self.refined_encoder_ = refined.C.astype(X.dtype)
         self.decoder_ = refined.D.astype(X.dtype)
         self.refined_threshold_ = refined.thresholding.threshold
         self.encoder_r2_ = refined.r2
-        n_unused = int(np.count_nonzero((refined.used == 0) & (self.usage_ > 0)))
-        if n_unused:
-            warn_user(
-                f"{type(self).__name__}: {n_unused} of {len(D)} units are not used by the refined"
-                " encoder; use more samples or a smaller refine_max_iter.",
-            )
+        name = type(self).__name__
+        if refined.r2 <= refined.start_r2 and self.usage_.any():
+            return [
+                f"{name}: refinement did not reduce the error of held-out samples, so the encoder"
+                " is not changed; use more samples or refine_max_iter=0."
+            ]
+        if refined.n_lost:
+            return [
+                f"{name}: the refined encoder no longer uses {refined.n_lost} of {len(D)} units;"
+                " use more samples or a smaller refine_max_iter if all of them are needed."
+            ]
+        return []
 
 
 def _n_nonzero(density: float, m: int) -> int:

@@ -89,7 +89,9 @@ def evaluate_fold(
     """
     networks = _fit_networks(clone(network).set_params(callback=None), X[train], alphas)
     codes = [fitted.transform(X[test]) for fitted in networks]
-    results = {"sparsity": [1 - _count_nonzero(U) / np.prod(U.shape) for U in codes]}
+    # With split_sign, the codes have twice as many columns as there are units.
+    n_codes = len(test) * len(networks[0].components_)
+    results = {"sparsity": [1 - _count_nonzero(U) / n_codes for U in codes]}
     if criterion == "energy":
         results["energy"] = [-fitted.score(X[test]) for fitted in networks]
     if criterion == "score":

@@ -345,8 +345,10 @@ class MiniBatchSCNN(BaseSCNN):
             too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
                 batch = self._fit_batches(X, n_threads)
-            self._refine(X)
+            messages = self._refine(X)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
+        for message in messages:
+            warn_user(message)
         not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
         if not_converged and self.max_no_improvement is not None:
             warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)

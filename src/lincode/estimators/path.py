@@ -13,6 +13,7 @@ from lincode.core.energy import lam_max
 from lincode.core.types import Array
 from lincode.estimators.parameters import resolve_alpha
 from lincode.estimators.scnn import SCNN
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_number, check_scaled_rows
 from lincode.exceptions import InvalidInputError
 from lincode.networks.training import Reason
@@ -99,7 +100,8 @@ def scnn_path(
             if outcome.reason is Reason.CALLBACK:
                 break
     for scnn in path:
-        scnn._refine(rows_X)
+        for message in scnn._refine(rows_X):
+            warn_user(f"alpha={scnn.alpha_:.3g}: {message}")
     return path
 
 

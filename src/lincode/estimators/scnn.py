@@ -354,7 +354,9 @@ class SCNN(BaseSCNN):
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
                 _, outcome = self._train(rows, start.D, start.C)
-            self._refine(X)
+            messages = self._refine(X)
+        for message in messages:
+            warn_user(message)
         self._warn_about_training(outcome)
         self._warn_about_codes(X, alpha_is_too_large=too_large)
         return self
