@@ -1,6 +1,6 @@
 """Codes for a given dictionary, compared with SPAMS and scikit-learn, by number of non-zeros.
 
-All libraries use one thread, and CPU times are compared, because they vary less on a shared machine.
+All libraries use one thread. CPU times are compared, because they vary less on a shared machine.
 """
 
 from __future__ import annotations

@@ -240,12 +240,11 @@ def write_codes(
     def encode(rows: slice) -> int:
         U = output.buffer(rows)
         b = None if cov is None else np.ascontiguousarray(cov[:, rows].T)
-        codes = coder.codes(X[rows], b, None if start is None else start[rows])
-        U[...] = codes.U
+        unfinished = coder.write(U, X[rows], b, None if start is None else start[rows])
         output.finish(rows, U)
         if verbose:
             print(f"[sparse_encode] rows {rows.start} to {rows.stop} of {n}", flush=True)
-        return codes.n_unfinished
+        return unfinished
 
     return sum(threaded_map(encode, code_blocks(n, coder.n_units), n_threads))
 
