@@ -30,6 +30,7 @@ SECTIONS = (
     "encoding",
     "transform_output",
     "exact_codes",
+    "sparse_codes",
     "dictionary_learning",
     "training",
     "alpha_path",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning, SparseCoder, sparse_encode
+from sklearn.linear_model import orthogonal_mp_gram
 
 BATCH_SIZE = 512
 
@@ -54,3 +55,8 @@ def dictionaries(X: Any, m: int, penalty: float, limit: float) -> Iterator[tuple
             yield seconds, learner.components_.copy()  # the next batch overwrites it
             if seconds >= limit:
                 return
+
+
+def omp(D: Any, X: Any, n_nonzero: int) -> Any:
+    """Return codes with a given number of non-zeros by orthogonal matching pursuit."""
+    return orthogonal_mp_gram(D @ D.T, D @ X.T, n_nonzero_coefs=n_nonzero).T

@@ -7,20 +7,59 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import spams
 
 
-def lasso(D: Any, X: Any, penalty: float, *, cholesky: bool = False) -> Any:
+def lasso(D: Any, X: Any, penalty: float, *, cholesky: bool = False, n_threads: int = 2) -> Any:
     """Return the codes of the lasso as a CSR matrix; atoms and samples are rows."""
     codes = spams.lasso(
         np.asfortranarray(X.T),
         D=np.asfortranarray(D.T),
         lambda1=penalty,
         mode=2,
-        numThreads=2,
+        numThreads=n_threads,
         cholesky=cholesky,
     )
     return codes.T
+
+
+def coordinate_descent(
+    D: Any, X: Any, penalty: float, start: Any, *, tol: float, n_threads: int = 2
+) -> Any:
+    """Return the codes of the lasso by coordinate descent from given codes."""
+    codes = spams.cd(
+        np.asfortranarray(X.T),
+        np.asfortranarray(D.T),
+        scipy.sparse.csc_matrix(start.T),
+        lambda1=penalty,
+        mode=2,
+        itermax=10_000,
+        tol=tol,
+        numThreads=n_threads,
+    )
+    return codes.T
+
+
+def omp(D: Any, X: Any, n_nonzero: int, *, n_threads: int = 2) -> Any:
+    """Return codes with a given number of non-zeros as a CSR matrix; the atoms have length 1."""
+    codes = spams.omp(
+        np.asfortranarray(X.T),
+        np.asfortranarray(D.T),
+        L=n_nonzero,
+        eps=0.0,
+        lambda1=0.0,
+        numThreads=n_threads,
+    )
+    return codes.T
+
+
+def dictionary(X: Any, m: int, *, seconds: int) -> Any:
+    """Return a dictionary that is trained for some seconds, with a penalty of 0.15 ‖x‖."""
+    scale = float(np.linalg.norm(X, axis=1).mean())
+    X32 = (X / scale).astype(np.float32)
+    _, D = next(iter(dictionaries(X32, m, 0.15, [seconds])))
+    return D
 
 
 def dictionaries(X: Any, m: int, penalty: float, limits: list[int]) -> Iterator[tuple[float, Any]]:

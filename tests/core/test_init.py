@@ -82,7 +82,7 @@ def test_given_dictionary_is_copied_and_projected() -> None:
 
 def test_nonnegative_atoms_keep_what_is_positive() -> None:
     D = np.array([[0.0, 0.3], [3.0, -4.0], [-1.0, -2.0], [0.0, 0.0]])
-    flipped = np.array([[0, 0.3], [0, 1], [5**-0.5, 2 * 5**-0.5], [0, 0]])
-    assert_allclose(nonnegative_atoms(D, signed=True), flipped)
-    clipped = np.array([[0, 0.3], [1, 0], [0, 0], [0, 0]])
-    assert_allclose(nonnegative_atoms(D, signed=False), clipped)
+    signed = np.array([[0.0, 0.3], [0.0, 1.0], [5**-0.5, 2 * 5**-0.5], [0.0, 0.0]])
+    unsigned = np.array([[0.0, 0.3], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    assert_allclose(nonnegative_atoms(D, signed=True), signed)
+    assert_allclose(nonnegative_atoms(D, signed=False), unsigned)

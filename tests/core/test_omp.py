@@ -20,13 +20,16 @@ def unit_atoms(m: int, p: int, seed: int = 0, dtype: Any = np.float64) -> Any:
 
 
 def greedy(D: Any, X: Any, n_nonzero: int, tol: float = 0.0, least_squares: bool = False) -> Any:
-    return MatchingProblem.of(D @ D.T).codes(
+    U = np.full((len(X), len(D)), np.nan, dtype=D.dtype)
+    MatchingProblem.of(D @ D.T).write_codes(
+        U,
         X @ D.T,
         (X**2).sum(axis=1),
         n_nonzero=n_nonzero,
         tol=tol,
         least_squares=least_squares,
     )
+    return U
 
 
 def reference(D: Any, x: Any, n_nonzero: int, least_squares: bool) -> Any:

@@ -217,9 +217,9 @@ BAD = [
     (dict(tol=-1e-3), InvalidInputError, "tol must be .* got -0.001"),
     (dict(transform_tol=np.inf), InvalidInputError, "transform_tol must be a finite .* got inf"),
     (
-        dict(transform_algorithm="omp"),
+        dict(transform_algorithm="lars"),
         InvalidInputError,
-        "transform_algorithm must be one of 'encoder', .*'omp'",
+        "transform_algorithm must be one of 'encoder', .*'lars'",
     ),
     (dict(solver="lars"), InvalidInputError, "solver must be one of 'auto', 'paper', got 'lars'"),
     (dict(init="random"), InvalidInputError, "init must be one of 'data', 'paper', got 'random'"),

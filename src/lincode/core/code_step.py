@@ -212,12 +212,13 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     max|b|, its gradient at zero. A row is finished if its residual is at most ``tol`` or below
     the rounding error of its precision. The objective of a row never exceeds that of its start.
     """
-    return solve_codes(U, np.asarray(X @ problem.W.T), problem, tol=tol, max_iter=max_iter)
+    b = np.asarray(X @ problem.W.T)
+    return solve_codes(U.copy(), b, problem, tol=tol, max_iter=max_iter)
 
 
 def solve_codes(U: Array, b: Array, problem: CodeProblem, *, tol: float, max_iter: int) -> Codes:
-    """Do what ``code_step`` does, from b = X Wᵀ."""
-    block = _Block.of(problem, tol, U.copy(), b)
+    """Do what ``code_step`` does, from b = X Wᵀ. U is overwritten."""
+    block = _Block.of(problem, tol, U, b)
     scale, rows = block.scale, np.arange(len(U))
     if max_iter > 0:
         block.U[scale == 0] = 0  # the code is zero where b = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from lincode.core.code_step import CodeProblem, Codes, solve_codes
+from lincode.core.code_step import CodeProblem, solve_codes
 from lincode.core.encoder_step import Thresholding, encode
 from lincode.core.prox import soft_threshold
 from lincode.core.types import Array, Rows, row_squares
@@ -24,8 +24,11 @@ class Coder(Protocol):
         """The number of units, m."""
         ...
 
-    def codes(self, X: Rows, b: Array | None = None, start: Array | None = None) -> Codes:
-        """Return the codes of X. The products b = X Dᵀ and a start may be given."""
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
+        """Write the codes of X to U and return how many are not solved.
+
+        The products b = X Dᵀ and a start may be given.
+        """
         ...
 
 
@@ -43,17 +46,16 @@ class LassoCoder:
     def n_units(self) -> int:
         return len(self.problem.W)
 
-    def codes(self, X: Rows, b: Array | None = None, start: Array | None = None) -> Codes:
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
         """Solve the rows to the optimality residual ``tol``."""
         b = np.asarray(X @ self.problem.W.T) if b is None else b
-        U = np.zeros_like(b) if start is None else start
+        U[...] = 0 if start is None else start
         solved = solve_codes(U, b, self.problem, tol=self.tol, max_iter=self.max_iter)
-        if not self.debias:
-            return solved
-        from lincode.core.debias import debias  # imports Numba
+        if self.debias:
+            from lincode.core.debias import debias  # imports Numba
 
-        problem = self.problem
-        return solved._replace(U=debias(solved.U, b, problem.H, positive=problem.positive))
+            U[...] = debias(U, b, self.problem.H, positive=self.problem.positive)
+        return solved.n_unfinished
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,14 @@ class EnergyCoder:
     def n_units(self) -> int:
         return len(self.C)
 
-    def codes(self, X: Rows, b: Array | None = None, start: Array | None = None) -> Codes:
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
         """Solve the rows to the optimality residual ``tol``."""
         b = np.asarray(X @ self.problem.W.T) if b is None else b
-        if start is None:
-            in_energy = self.problem.mu > 0
-            start = encode(X, self.C, self.thresholding) if in_energy else np.zeros_like(b)
-        return solve_codes(start, b, self.problem, tol=self.tol, max_iter=self.max_iter)
+        if start is None and self.problem.mu > 0:
+            encode(X, self.C, self.thresholding, out=U)
+        else:
+            U[...] = 0 if start is None else start
+        return solve_codes(U, b, self.problem, tol=self.tol, max_iter=self.max_iter).n_unfinished
 
 
 @dataclass(frozen=True)
@@ -94,17 +97,17 @@ class GreedyCoder:
     def n_units(self) -> int:
         return len(self.D)
 
-    def codes(self, X: Rows, b: Array | None = None, start: Array | None = None) -> Codes:
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
         """Choose the atoms of the rows. The start is not used."""
-        b = np.asarray(X @ self.D.T) if b is None else b
-        U = self.problem.codes(
-            b,
+        self.problem.write_codes(
+            U,
+            np.asarray(X @ self.D.T) if b is None else b,
             row_squares(X),
             n_nonzero=self.n_nonzero,
             tol=self.tol,
             least_squares=self.least_squares,
         )
-        return Codes(U, 0.0, 0)
+        return 0
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,8 @@ class ThresholdCoder:
     def n_units(self) -> int:
         return len(self.D)
 
-    def codes(self, X: Rows, b: Array | None = None, start: Array | None = None) -> Codes:
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
         """Compute the codes of the rows. The start is not used."""
         Z = np.asarray(X @ self.D.T) if b is None else b
-        return Codes(soft_threshold(Z, self.alpha, positive=self.positive), 0.0, 0)
+        soft_threshold(Z, self.alpha, positive=self.positive, out=U)
+        return 0

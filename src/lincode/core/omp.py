@@ -54,13 +54,22 @@ class MatchingProblem:
         H *= inverse[:, None]  # in two steps, because the product of two lengths might overflow
         return cls(H, inverse)
 
-    def codes(
-        self, b: Array, squares: Array, *, n_nonzero: int, tol: float, least_squares: bool = False
-    ) -> Array:
-        """Return the codes of rows.
+    def write_codes(
+        self,
+        U: Array,
+        b: Array,
+        squares: Array,
+        *,
+        n_nonzero: int,
+        tol: float,
+        least_squares: bool = False,
+    ) -> None:
+        """Write the codes of rows to U.
 
         Parameters
         ----------
+        U : array of shape (n, m)
+            Where the codes are written.
         b : array of shape (n, m)
             The products X Dᵀ.
         squares : array of shape (n,)
@@ -71,15 +80,11 @@ class MatchingProblem:
             A row is finished when its squared residual is at most this.
         least_squares : bool, default=False
             Whether atoms are chosen by orthogonal least squares.
-
-        Returns
-        -------
-        U : array of shape (n, m)
         """
         m = len(self.H)
-        U = np.zeros((len(b), m), dtype=b.dtype)
+        U[...] = 0
         if not U.size:
-            return U
+            return
         eps = float(np.finfo(b.dtype).eps)
         limits = float(tol), MIN_PIVOT_EPS * eps, MIN_CORRELATION_EPS * eps
         score = np.empty(m, dtype=b.dtype)
@@ -96,7 +101,6 @@ class MatchingProblem:
             score,
             bits,
         )
-        return U
 
 
 @compiled
