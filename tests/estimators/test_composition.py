@@ -18,7 +18,7 @@ from lincode import SCNN, SCNNCV, MiniBatchSCNN
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SCNNCV. no alpha gives codes"),
-    pytest.mark.filterwarnings("ignore:.* units are not used by the refined"),
+    pytest.mark.filterwarnings("ignore:.*refine"),
 ]
 ESTIMATORS = [
     pytest.param(SCNN(8, tol=1e-2, random_state=0), id="SCNN"),

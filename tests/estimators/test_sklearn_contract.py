@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:MiniBatchSCNN. max_iter passes"),
     pytest.mark.filterwarnings("ignore:(MiniBatch)?SCNN. the encoder's codes"),
     pytest.mark.filterwarnings("ignore:SCNNCV. no alpha gives codes"),
-    pytest.mark.filterwarnings("ignore:SCNN. . of 3 units are not used by the refined"),
+    pytest.mark.filterwarnings("ignore:SCNN. (refinement did not|the refined encoder no longer)"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names"),
 ]
 
