@@ -182,7 +182,9 @@ class _SplitRows:
     def __init__(self, X: Rows) -> None:
         N = X.shape[0]
         self.X, self.rng = X, np.random.RandomState(0)
-        self.scale = X.dtype.type(max(float(X.max()), -float(X.min())) or 1.0)
+        # X.max() of an unsorted CSR matrix would sort it in place.
+        values = X.data if hasattr(X, "indptr") else X
+        self.scale = X.dtype.type(float(np.abs(values).max(initial=0)) or 1.0)
         n = min(max(N // 10, 1), MAX_HELD_OUT)
         order = self.rng.permutation(N)
         self.train = order[n:] if N > 1 else order

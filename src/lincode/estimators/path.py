@@ -101,7 +101,7 @@ def scnn_path(
                 break
     for scnn in path:
         for message in scnn._refine(rows_X):
-            warn_user(f"alpha={scnn.alpha_:.3g}: {message}")
+            warn_user(f"{message} This network has alpha={scnn.alpha_:.3g}.")
     return path
 
 
