@@ -121,8 +121,9 @@ def encoding_microseconds(encode: Callable[[Floats], Floats], X: Floats) -> floa
 
 def fit_networks(X_train: Floats) -> list[Method]:
     """Return SCNN with each transform_algorithm, at about N_NONZERO non-zeros per sample."""
-    encoder = SCNN(N_COMPONENTS, ENCODER_ALPHA, refine_max_iter=20, random_state=0)
+    encoder = SCNN(N_COMPONENTS, ENCODER_ALPHA, random_state=0)
     train("SCNN, encoder", encoder, X_train)
+    encoder.set_params(refine_max_iter=20)
     encoder.calibrate(X_train, density=N_NONZERO / N_COMPONENTS)
     exact = SCNN(N_COMPONENTS, EXACT_ALPHA, transform_algorithm="exact", random_state=0)
     train("SCNN, exact codes", exact, X_train)
