@@ -78,8 +78,7 @@ def solve_rows(
 
     A row is finished if its largest violation of the optimality conditions is at most ``tol``
     times ``scale``, its max|b|, or below the rounding error. Rows that need more than ``max_units``
-    units, that have dependent active atoms at the start, or that need too many rounds, are
-    unfinished. Their objective is not higher than at the start.
+    units or too many rounds are unfinished. Their objective is not higher than at the start.
 
     The largest violation of finished rows is written to ``violation``, and the objective of all
     rows to ``value``. All arrays but ``rows`` have one entry or row per row of U.
@@ -153,12 +152,11 @@ def _solve_rows(
                 _compute_gradient(b, i, H, units, active, k, g)
                 exact = True
                 continue
-            if not factored:
-                factored = _factor(H, min_pivot, units, active, inverse, k)
-                if not factored:
-                    break
             n_before, exact = k, False
-            if used > limit:
+            if not factored:
+                k = _factor(H, min_pivot, units, active, inverse, k, is_active)
+                n_left, factored, succeeded = n_before - k, True, True
+            elif used > limit:
                 k = _descend(units, active, inverse, k, ALL, is_active)
                 n_left, corrections = n_before - k, corrections + 1
                 succeeded = corrections <= MAX_CORRECTIONS and used < np.inf
@@ -316,13 +314,31 @@ def _measure_active(
 
 
 @compiled
-def _factor(H: Any, min_pivot: Any, units: Any, active: Any, inverse: Any, k: int) -> bool:
-    """Compute the inverse for k units; report whether their atoms are independent."""
-    for r in range(k):
-        _load_column(H, units, active, r, units[r])
-        if not _append(active, inverse, r, H[units[r], units[r]], min_pivot):
-            return False
-    return True
+def _factor(
+    H: Any, min_pivot: Any, units: Any, active: Any, inverse: Any, n: int, is_active: Any
+) -> int:
+    """Compute the inverse for n units; return how many of them are independent.
+
+    The others leave: their codes become zero. Their places are after the independent ones.
+    """
+    k = 0
+    for r in range(n):
+        _load_column(H, units, active, k, units[r])
+        if _append(active, inverse, k, H[units[r], units[r]], min_pivot):
+            _swap(units, active, r, k)
+            k += 1
+        else:
+            active[MOVED, r], active[CODE, r] = -active[CODE, r], 0.0
+            is_active[units[r]] = False
+    return k
+
+
+@compiled
+def _swap(units: Any, active: Any, first: int, second: int) -> None:
+    """Exchange the units at two places."""
+    units[first], units[second] = units[second], units[first]
+    for q in range(RESIDUAL + 1):
+        active[q, first], active[q, second] = active[q, second], active[q, first]
 
 
 @compiled
@@ -372,9 +388,7 @@ def _remove(units: Any, active: Any, inverse: Any, k: int, out: int) -> None:
         inverse[out, r] = inverse[last, r]
         inverse[r, out] = inverse[r, last]
     inverse[out, out] = inverse[last, last]
-    units[out], units[last] = units[last], units[out]
-    for q in range(RESIDUAL + 1):
-        active[q, out], active[q, last] = active[q, last], active[q, out]
+    _swap(units, active, out, last)
 
 
 @compiled
