@@ -35,9 +35,9 @@ of the largest. A larger value needs more updates, a smaller one lets units ente
 """
 MAX_CANDIDATES = 64
 """The largest number of units that are considered between two updates of the gradient."""
-MAX_ROUNDS, MAX_CORRECTIONS = 50, 5
-"""A row is returned unfinished after this number of updates of the gradient plus twice the number
-of allowed units, or after this number of updates in a row without an entering unit."""
+MAX_ROUNDS, MAX_ROUNDS_PER_UNIT, MAX_CORRECTIONS = 50, 5, 5
+"""A row is returned unfinished after this number of updates of the gradient, plus this number per
+allowed unit, or after this number of updates in a row without an entering unit."""
 MIN_PIVOT = 1e-10
 """An atom depends on the active atoms if the squared length of its part that is orthogonal to them
 is below this fraction of its squared length, or below the rounding error of this length."""
@@ -86,7 +86,8 @@ def solve_rows(
     dtype = U.dtype
     rounding = ROUNDING_FACTOR * float(np.finfo(dtype).eps)
     tolerance = float(tol), rounding, problem.H.diagonal().max()
-    limits = tolerance, (MIN_PIVOT, rounding), max_units
+    rank = problem.W.shape[1] if problem.mu == 0 else len(problem.W)
+    limits = tolerance, (MIN_PIVOT, rounding), max_units, rank
     # The gradient is padded with zeros to whole chunks. The kernel also reads it as integers.
     g = np.zeros(-(-U.shape[1] // CHUNK) * CHUNK, dtype)
     peaks = np.zeros(len(g) // CHUNK + 1, dtype)
@@ -128,7 +129,7 @@ def _solve_rows(
     finished: Any,
 ) -> None:
     """Do what ``solve_rows`` says. ``bits`` and ``peak_bits`` are g and ``peaks`` as integers."""
-    tolerance, min_pivot, max_units = limits
+    tolerance, min_pivot, max_units, rank = limits
     m, size = U.shape[1], max_units + 2
     units, active, inverse = np.empty(size, np.int64), np.empty((8, size)), np.empty((size, size))
     is_active, candidates = np.zeros(m, np.bool_), np.empty(MAX_CANDIDATES, np.int64)
@@ -139,8 +140,8 @@ def _solve_rows(
             continue
         _compute_gradient(b, i, H, units, active, k, g)
         value[i] = _objective(b, i, tau, units, active, k, g)
-        exact, factored, corrections = True, k == 0, 0
-        for _ in range(MAX_ROUNDS + 2 * max_units):
+        exact, factored, corrections = True, k == 0, -1
+        for _ in range(MAX_ROUNDS + MAX_ROUNDS_PER_UNIT * max_units):
             unused = _find_peaks(positive, bits, peaks, peak_bits) - tau
             used, limit = _measure_active(tau, tolerance, scale[i], units, active, k, g)
             if max(used, unused) <= limit:
@@ -153,9 +154,11 @@ def _solve_rows(
                 exact = True
                 continue
             n_before, exact = k, False
-            if not factored:
+            if not factored or (used > limit and corrections == 1):
+                # The second time, rounding errors of the updates have become too large.
                 k = _factor(H, min_pivot, units, active, inverse, k, is_active)
                 n_left, factored, succeeded = n_before - k, True, True
+                corrections += 1
             elif used > limit:
                 k = _descend(units, active, inverse, k, ALL, is_active)
                 n_left, corrections = n_before - k, corrections + 1
@@ -171,6 +174,7 @@ def _solve_rows(
                     positive,
                     min_pivot,
                     max_units,
+                    rank,
                     candidates,
                     n_candidates,
                     least,
@@ -485,6 +489,7 @@ def _enter_units(
     positive: bool,
     min_pivot: Any,
     max_units: int,
+    rank: int,
     candidates: Any,
     n_candidates: int,
     least: float,
@@ -508,7 +513,10 @@ def _enter_units(
         if (-gradient if positive else abs(gradient)) - tau < least:
             continue
         sign = -1.0 if gradient > 0 else 1.0
-        if not _append(active, inverse, k, H[unit, unit], min_pivot):
+        fraction, rounding = min_pivot
+        if k == rank:  # every atom depends on that many, whatever rounding makes of the pivot
+            fraction = np.inf
+        if not _append(active, inverse, k, H[unit, unit], (fraction, rounding)):
             k, n_left, succeeded = _exchange(
                 H, min_pivot, unit, sign, units, active, inverse, k, is_active
             )
