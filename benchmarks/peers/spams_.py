@@ -55,11 +55,14 @@ def omp(D: Any, X: Any, n_nonzero: int, *, n_threads: int = 2) -> Any:
 
 
 def dictionary(X: Any, m: int, *, seconds: int) -> Any:
-    """Return a dictionary that is trained for some seconds, with a penalty of 0.15 ‖x‖."""
+    """Return unit atoms that are trained for some seconds, with a penalty of 0.15 times the length
+    of a typical sample.
+    """
     scale = float(np.linalg.norm(X, axis=1).mean())
     X32 = (X / scale).astype(np.float32)
     _, D = next(iter(dictionaries(X32, m, 0.15, [seconds])))
-    return D
+    lengths = np.linalg.norm(D.astype(np.float64), axis=1, keepdims=True)
+    return D / np.where(lengths > 0, lengths, 1)
 
 
 def dictionaries(X: Any, m: int, penalty: float, limits: list[int]) -> Iterator[tuple[float, Any]]:

@@ -50,6 +50,7 @@ def run(X: Any, quick: bool) -> Section:
 def compare(X: Any, quick: bool) -> Iterator[Row]:
     n, repeats = (300, 1) if quick else (N_SAMPLES, 3)
     for problem in problems(X, n, quick):
+        print(f"  [{problem.title}]", flush=True)
         penalties = {k: penalty_for(problem, k) for k in NONZEROS}
         for dtype in (np.float32, np.float64):
             yield compare_lasso(problem, penalties, dtype, repeats)
@@ -74,7 +75,7 @@ def problems(X: Any, n: int, quick: bool) -> Iterator[Problem]:
     for m in UNITS[:1] if quick else UNITS:
         for name, samples in data.items():
             D = spams_.dictionary(samples[:N_TRAINING], m, seconds=1 if quick else TRAINING_SECONDS)
-            yield Problem(name, samples[-n:].astype(np.float64), D.astype(np.float64))
+            yield Problem(name, samples[-n:].astype(np.float64), D)
         for p in (64, 256, 784):
             yield planted(n, m, p)
 
@@ -182,8 +183,7 @@ def compare_lasso(problem: Problem, penalties: dict[int, float], dtype: Any, rep
 
 def compare_greedy(problem: Problem, dtype: Any, repeats: int) -> Row:
     """Compare orthogonal least squares with the same method of SPAMS, which it calls omp."""
-    lengths = np.linalg.norm(problem.D, axis=1, keepdims=True)
-    X, D = problem.X.astype(dtype), (problem.D / np.maximum(lengths, 1e-9)).astype(dtype)
+    X, D = problem.X.astype(dtype), problem.D.astype(dtype)
     details, ratios = {}, []
     for k in NONZEROS:
         options: dict[str, Any] = {"algorithm": "ols", "n_nonzero_coefs": k, "n_jobs": 1}
@@ -235,8 +235,7 @@ def compare_warm_start(problem: Problem, alpha: float, repeats: int) -> Row:
 def compare_scikit_learn(problem: Problem, repeats: int) -> Row:
     """Compare OMP with scikit-learn, in float64, on few samples."""
     n, k = 200, 10
-    D = problem.D / np.maximum(np.linalg.norm(problem.D, axis=1, keepdims=True), 1e-9)
-    X = problem.X[:n]
+    X, D = problem.X[:n], problem.D
     ours = partial(sparse_encode, problem.X, D, algorithm="omp", n_nonzero_coefs=k, n_jobs=1)
     seconds = timed({"lincode": ours}, repeats)[0]["lincode"] * n / len(problem.X)
     other = cpu_seconds(partial(sklearn_.omp, D, X, k))

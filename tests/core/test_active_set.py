@@ -262,6 +262,20 @@ def test_dependent_atom_replaces_an_active_one() -> None:
     assert violations(solved.U, b, problem).max() <= 1e-9
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_codes_with_as_many_units_as_features(dtype: Any) -> None:
+    """With a small penalty, atoms that depend on the active ones enter all the time."""
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((120, 24)) + 2  # with a common direction, so that H is ill-conditioned
+    problem = lasso_problem(D, 1e-4, dtype=dtype)
+    b = (rng.standard_normal((60, 24)) @ D.T / 24).astype(dtype)
+    solved = solve(problem, b, max_units=24)
+    assert np.count_nonzero(solved.U, axis=1).mean() > 20
+    assert solved.finished.mean() > (0.95 if dtype == np.float64 else 0.5)
+    tol = 1e-9 if dtype == np.float64 else 1e-4
+    assert (violations(solved.U, b, problem)[solved.finished] <= tol).all()
+
+
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [(np.float32, 1e-14), (np.float32, 1e14), (np.float64, 1e-100), (np.float64, 1e100)],

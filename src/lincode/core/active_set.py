@@ -35,9 +35,9 @@ of the largest. A larger value needs more updates, a smaller one lets units ente
 """
 MAX_CANDIDATES = 64
 """The largest number of units that are considered between two updates of the gradient."""
-MAX_ROUNDS, MAX_CORRECTIONS = 50, 5
-"""A row is returned unfinished after this number of updates of the gradient plus twice the number
-of allowed units, or after this number of updates in a row without an entering unit."""
+MAX_ROUNDS, MAX_ROUNDS_PER_UNIT, MAX_CORRECTIONS = 50, 5, 5
+"""A row is returned unfinished after this number of updates of the gradient, plus this number per
+allowed unit, or after this number of updates in a row without an entering unit."""
 MIN_PIVOT = 1e-10
 """An atom depends on the active atoms if the squared length of its part that is orthogonal to them
 is below this fraction of its squared length, or below the rounding error of this length."""
@@ -78,8 +78,7 @@ def solve_rows(
 
     A row is finished if its largest violation of the optimality conditions is at most ``tol``
     times ``scale``, its max|b|, or below the rounding error. Rows that need more than ``max_units``
-    units, that have dependent active atoms at the start, or that need too many rounds, are
-    unfinished. Their objective is not higher than at the start.
+    units or too many rounds are unfinished. Their objective is not higher than at the start.
 
     The largest violation of finished rows is written to ``violation``, and the objective of all
     rows to ``value``. All arrays but ``rows`` have one entry or row per row of U.
@@ -87,7 +86,8 @@ def solve_rows(
     dtype = U.dtype
     rounding = ROUNDING_FACTOR * float(np.finfo(dtype).eps)
     tolerance = float(tol), rounding, problem.H.diagonal().max()
-    limits = tolerance, (MIN_PIVOT, rounding), max_units
+    rank = problem.W.shape[1] if problem.mu == 0 else len(problem.W)
+    limits = tolerance, (MIN_PIVOT, rounding), max_units, rank
     # The gradient is padded with zeros to whole chunks. The kernel also reads it as integers.
     g = np.zeros(-(-U.shape[1] // CHUNK) * CHUNK, dtype)
     peaks = np.zeros(len(g) // CHUNK + 1, dtype)
@@ -129,7 +129,7 @@ def _solve_rows(
     finished: Any,
 ) -> None:
     """Do what ``solve_rows`` says. ``bits`` and ``peak_bits`` are g and ``peaks`` as integers."""
-    tolerance, min_pivot, max_units = limits
+    tolerance, min_pivot, max_units, rank = limits
     m, size = U.shape[1], max_units + 2
     units, active, inverse = np.empty(size, np.int64), np.empty((8, size)), np.empty((size, size))
     is_active, candidates = np.zeros(m, np.bool_), np.empty(MAX_CANDIDATES, np.int64)
@@ -140,8 +140,8 @@ def _solve_rows(
             continue
         _compute_gradient(b, i, H, units, active, k, g)
         value[i] = _objective(b, i, tau, units, active, k, g)
-        exact, factored, corrections = True, k == 0, 0
-        for _ in range(MAX_ROUNDS + 2 * max_units):
+        exact, factored, corrections = True, k == 0, -1
+        for _ in range(MAX_ROUNDS + MAX_ROUNDS_PER_UNIT * max_units):
             unused = _find_peaks(positive, bits, peaks, peak_bits) - tau
             used, limit = _measure_active(tau, tolerance, scale[i], units, active, k, g)
             if max(used, unused) <= limit:
@@ -153,12 +153,13 @@ def _solve_rows(
                 _compute_gradient(b, i, H, units, active, k, g)
                 exact = True
                 continue
-            if not factored:
-                factored = _factor(H, min_pivot, units, active, inverse, k)
-                if not factored:
-                    break
             n_before, exact = k, False
-            if used > limit:
+            if not factored or (used > limit and corrections == 1):
+                # The second time, rounding errors of the updates have become too large.
+                k = _factor(H, min_pivot, units, active, inverse, k, is_active)
+                n_left, factored, succeeded = n_before - k, True, True
+                corrections += 1
+            elif used > limit:
                 k = _descend(units, active, inverse, k, ALL, is_active)
                 n_left, corrections = n_before - k, corrections + 1
                 succeeded = corrections <= MAX_CORRECTIONS and used < np.inf
@@ -173,6 +174,7 @@ def _solve_rows(
                     positive,
                     min_pivot,
                     max_units,
+                    rank,
                     candidates,
                     n_candidates,
                     least,
@@ -316,13 +318,31 @@ def _measure_active(
 
 
 @compiled
-def _factor(H: Any, min_pivot: Any, units: Any, active: Any, inverse: Any, k: int) -> bool:
-    """Compute the inverse for k units; report whether their atoms are independent."""
-    for r in range(k):
-        _load_column(H, units, active, r, units[r])
-        if not _append(active, inverse, r, H[units[r], units[r]], min_pivot):
-            return False
-    return True
+def _factor(
+    H: Any, min_pivot: Any, units: Any, active: Any, inverse: Any, n: int, is_active: Any
+) -> int:
+    """Compute the inverse for n units; return how many of them are independent.
+
+    The others leave: their codes become zero. Their places are after the independent ones.
+    """
+    k = 0
+    for r in range(n):
+        _load_column(H, units, active, k, units[r])
+        if _append(active, inverse, k, H[units[r], units[r]], min_pivot):
+            _swap(units, active, r, k)
+            k += 1
+        else:
+            active[MOVED, r], active[CODE, r] = -active[CODE, r], 0.0
+            is_active[units[r]] = False
+    return k
+
+
+@compiled
+def _swap(units: Any, active: Any, first: int, second: int) -> None:
+    """Exchange the units at two places."""
+    units[first], units[second] = units[second], units[first]
+    for q in range(RESIDUAL + 1):
+        active[q, first], active[q, second] = active[q, second], active[q, first]
 
 
 @compiled
@@ -372,9 +392,7 @@ def _remove(units: Any, active: Any, inverse: Any, k: int, out: int) -> None:
         inverse[out, r] = inverse[last, r]
         inverse[r, out] = inverse[r, last]
     inverse[out, out] = inverse[last, last]
-    units[out], units[last] = units[last], units[out]
-    for q in range(RESIDUAL + 1):
-        active[q, out], active[q, last] = active[q, last], active[q, out]
+    _swap(units, active, out, last)
 
 
 @compiled
@@ -471,6 +489,7 @@ def _enter_units(
     positive: bool,
     min_pivot: Any,
     max_units: int,
+    rank: int,
     candidates: Any,
     n_candidates: int,
     least: float,
@@ -494,7 +513,10 @@ def _enter_units(
         if (-gradient if positive else abs(gradient)) - tau < least:
             continue
         sign = -1.0 if gradient > 0 else 1.0
-        if not _append(active, inverse, k, H[unit, unit], min_pivot):
+        fraction, rounding = min_pivot
+        if k == rank:  # every atom depends on that many, whatever rounding makes of the pivot
+            fraction = np.inf
+        if not _append(active, inverse, k, H[unit, unit], (fraction, rounding)):
             k, n_left, succeeded = _exchange(
                 H, min_pivot, unit, sign, units, active, inverse, k, is_active
             )

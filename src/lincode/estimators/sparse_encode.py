@@ -32,7 +32,7 @@ from lincode.rows.threads import blas_threads, matrix_threads, thread_count, thr
 LASSO = ("lasso", "lasso_cd", "lasso_lars")
 """The names of the lasso; the last two are those of scikit-learn."""
 ALGORITHMS = (*LASSO, "omp", "ols", "threshold")
-DEFAULT_TOL = 1e-11
+DEFAULT_TOL = 1e-10
 """The relative optimality residual of lasso codes."""
 ADVICE = "Divide X and the dictionary by {0}, and alpha by its square: the codes remain the same."
 
@@ -104,7 +104,7 @@ def sparse_encode(
         Whether to constrain the codes to be at least 0, with "lasso" and "threshold".
     tol : float, default=None
         With "lasso", the largest violation of the optimality conditions, relative to max|D x|;
-        None means 1e-11. It is limited by rounding, so that float32 codes are not computed more
+        None means 1e-10. It is limited by rounding, so that float32 codes are not computed more
         accurately than float32 allows. With "omp" and "ols", a sample is finished when its squared
         residual ‖x − u D‖² is at most ``tol``; None means 0.
     debias : bool, default=False
