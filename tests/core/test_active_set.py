@@ -146,14 +146,20 @@ def test_codes_equal_those_of_accelerated_steps(
     assert_allclose(compiled.U, plain.U, atol=1e-6 * np.abs(plain.U).max())
 
 
-def test_machine_code_equals_the_python_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, problem = sparse_problem(0.0)
-    b = X[:5] @ problem.W.T
-    compiled = solve(problem, b)
+@pytest.fixture
+def python_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the machine code by the Python functions."""
     for name in dir(active_set):
         function = getattr(active_set, name)
         if hasattr(function, "py_func"):
             monkeypatch.setattr(active_set, name, function.py_func)
+
+
+def test_machine_code_equals_the_python_source(request: pytest.FixtureRequest) -> None:
+    X, problem = sparse_problem(0.0)
+    b = X[:5] @ problem.W.T
+    compiled = solve(problem, b)
+    request.getfixturevalue("python_source")
     source = solve(problem, b)
     assert_allclose(compiled.U, source.U, rtol=1e-9, atol=1e-12)
     assert source.U.any()
@@ -200,6 +206,21 @@ def test_rows_that_are_given_up_are_not_worse_than_the_start(
     assert (np.count_nonzero(solved.U[solved.finished], axis=1) <= max_units).all()
     tol = 1e-4 if dtype == np.float32 else 1e-8
     assert (violations(solved.U, b, problem)[solved.finished] <= tol).all()
+
+
+@pytest.mark.usefixtures("python_source")
+def test_start_is_kept_if_nothing_better_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first round only removes the dependent unit, which raises the objective."""
+    monkeypatch.setattr(active_set, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(active_set, "MAX_ROUNDS_PER_UNIT", 0)
+    D = np.repeat(np.eye(4), 2, axis=0)
+    problem = lasso_problem(D, 0.1)
+    start = np.full((1, 8), 0.5)
+    b = np.array([[1.0, 2.0, 3.0, 4.0]]) @ D.T / 4
+    solved = solve(problem, b, start=start, max_units=8)
+    assert not solved.finished.any()
+    assert_array_equal(solved.U, start)
+    assert_allclose(solved.value, objective(start, b, problem))
 
 
 def test_dense_rows_are_finished_by_accelerated_steps() -> None:
