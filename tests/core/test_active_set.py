@@ -395,6 +395,26 @@ def test_start_with_too_many_or_dependent_units_is_replaced_by_zero(
         assert_allclose(objective(warm.U, b, problem), objective(cold.U, b, problem), rtol=1e-7)
 
 
+@given(seed=st.integers(0, 10**6), tol=st.sampled_from([0.5, 0.1, 0.01]), positive=st.booleans())
+def test_objective_never_increases_with_a_large_tolerance(
+    seed: int, tol: float, positive: bool
+) -> None:
+    """Starts with dependent atoms or many units, whose objective is nearly optimal."""
+    rng = np.random.default_rng(seed)
+    D = rng.standard_normal((30, 8)) * 10 ** rng.uniform(-2, 2, (30, 1))
+    D[10:20] = D[:10]
+    problem = lasso_problem(D, 0.1, positive=positive)
+    X = rng.standard_normal((20, 8))
+    b = X @ problem.W.T
+    best = code_step(np.zeros((20, 30)), X, problem, tol=1e-9, max_iter=1000).U
+    best[:, 10:20] = best[:, :10] = (best[:, 10:20] + best[:, :10]) / 2
+    noise = 1e-3 * rng.standard_normal(best.shape) * np.abs(best).max()
+    for start in (best, np.abs(best + noise) if positive else best + noise):
+        after = code_step(start, X, problem, tol=tol, max_iter=100).U
+        values = objective(start, b, problem), objective(after, b, problem)
+        assert (values[1] <= values[0] + 1e-12 * np.abs(values[0])).all()
+
+
 def test_dense_rows_are_not_passed_to_it_if_the_problem_is_strongly_convex(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -38,6 +38,8 @@ MAX_CANDIDATES = 64
 MAX_ROUNDS, MAX_ROUNDS_PER_UNIT, MAX_CORRECTIONS = 50, 5, 5
 """A row is returned unfinished after this number of updates of the gradient, plus this number per
 allowed unit, or after this number of updates in a row without an entering unit."""
+TIGHTER_TOL = 0.1
+"""The tolerance is multiplied by this if the objective is still higher than at the start."""
 MIN_PIVOT = 1e-10
 """An atom depends on the active atoms if the squared length of its part that is orthogonal to them
 is below this fraction of its squared length, or below the rounding error of this length."""
@@ -139,15 +141,24 @@ def _solve_rows(
         if k < 0:
             continue
         _compute_gradient(b, i, H, units, active, k, g)
-        value[i] = _objective(b, i, tau, units, active, k, g)
+        value[i], _ = _objective(b, i, tau, units, active, k, g)
+        tol, rounding, diagonal = tolerance
         exact, factored, corrections = True, k == 0, -1
         for _ in range(MAX_ROUNDS + MAX_ROUNDS_PER_UNIT * max_units):
             unused = _find_peaks(positive, bits, peaks, peak_bits) - tau
-            used, limit = _measure_active(tau, tolerance, scale[i], units, active, k, g)
+            used, limit = _measure_active(
+                tau, (tol, rounding, diagonal), scale[i], units, active, k, g
+            )
             if max(used, unused) <= limit:
                 if exact:
-                    violation[i], finished[q] = max(used, unused, 0.0), True
-                    break
+                    reached, terms = _objective(b, i, tau, units, active, k, g)
+                    if reached <= value[i] + rounding * terms:
+                        violation[i], finished[q] = max(used, unused, 0.0), True
+                        break
+                    if tol < rounding:
+                        break
+                    tol *= TIGHTER_TOL  # the start was better, although it violates more
+                    continue
                 for r in range(k):
                     active[CODE, r] = H.dtype.type(active[CODE, r])
                 _compute_gradient(b, i, H, units, active, k, g)
@@ -193,7 +204,7 @@ def _solve_rows(
                 active[MOVED, r] = 0.0
         if not exact:
             _compute_gradient(b, i, H, units, active, k, g)
-        reached = _objective(b, i, tau, units, active, k, g)
+        reached, _ = _objective(b, i, tau, units, active, k, g)
         if finished[q] or reached < value[i]:
             value[i] = reached
             for j in range(m):
@@ -231,13 +242,16 @@ def _read_start(
 
 
 @compiled
-def _objective(b: Any, i: int, tau: float, units: Any, active: Any, k: int, g: Any) -> float:
-    """Return ½ u H uᵀ − b uᵀ + τ‖u‖₁ = ½ u (g − b) + τ‖u‖₁."""
-    total = 0.0
+def _objective(
+    b: Any, i: int, tau: float, units: Any, active: Any, k: int, g: Any
+) -> tuple[float, float]:
+    """Return ½ u H uᵀ − b uᵀ + τ‖u‖₁ = ½ u (g − b) + τ‖u‖₁, and the sum of absolute terms."""
+    total, terms = 0.0, 0.0
     for r in range(k):
-        j = units[r]
-        total += active[CODE, r] * 0.5 * (g[j] - b[i, j]) + tau * abs(active[CODE, r])
-    return total
+        j, code = units[r], active[CODE, r]
+        total += 0.5 * code * (g[j] - b[i, j]) + tau * abs(code)
+        terms += abs(code) * (abs(g[j]) + abs(b[i, j]) + tau)
+    return total, terms
 
 
 @compiled

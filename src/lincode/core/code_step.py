@@ -282,15 +282,18 @@ class _Block:
 
         It fails if the start has dependent atoms or too many units.
         """
-        rows_from_zero = rows[self.U[rows].any(axis=1)]
-        if not rows_from_zero.size:
+        retried = rows[self.U[rows].any(axis=1)]
+        if not retried.size:
             return rows
-        b = self.b[rows_from_zero]
+        U, b = self.U[retried], self.b[retried]
+        before = _measure(U, U @ self.problem.H, b, self.problem)
         cold = _Block.of(self.problem, self.tol, np.zeros_like(b), b)
-        finished = np.ones(len(b), dtype=bool)
-        finished[cold.solve_sparse(np.arange(len(b)))] = False
-        done = rows_from_zero[finished]
-        self.U[done], self.violation[done] = cold.U[finished], cold.violation[finished]
+        accepted = np.ones(len(b), dtype=bool)
+        accepted[cold.solve_sparse(np.arange(len(b)))] = False
+        # A tolerance that is not small allows codes that are worse than the start.
+        accepted &= cold.value <= before.value + _noise(before, cold.scale)
+        done = retried[accepted]
+        self.U[done], self.violation[done] = cold.U[accepted], cold.violation[accepted]
         return np.setdiff1d(rows, done)
 
     def accelerate(self, rows: NDArray[np.intp], max_iter: int) -> NDArray[np.intp]:
@@ -325,8 +328,7 @@ class _Block:
         """
         measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem, iterate.Z, iterate.work)
         scale = self.scale[rows]
-        noise = 8 * np.finfo(scale.dtype).eps * measures.l1 * scale
-        lower = measures.value <= self.value[rows] + noise
+        lower = measures.value <= self.value[rows] + _noise(measures, scale)
         better = rows[lower]
         self.U[better] = iterate.U[lower]
         self.violation[better] = measures.violation[lower]
@@ -372,6 +374,11 @@ def _measure(
     value = 0.5 * np.einsum("ij,ij->i", U, G) + tau * l1
     norm = np.sqrt(np.einsum("ij,ij->i", U, U))
     return _Measures(violation, value, l1, norm)
+
+
+def _noise(measures: _Measures, scale: Array) -> Array:
+    """Return the rounding error of the objective."""
+    return np.asarray(8 * np.finfo(scale.dtype).eps * measures.l1 * scale)
 
 
 def _tolerance(measures: _Measures, scale: Array, problem: CodeProblem, tol: float) -> Array:
