@@ -164,13 +164,16 @@ def _refined(
 
 def _coded(X: Rows, C: Array, rule: Thresholding) -> tuple[CodedRows, Array]:
     """Return the sums over the codes of X, and how many rows use each unit."""
-    used, parts = np.zeros(len(C)), []
-    for start in range(0, X.shape[0], BLOCK_ROWS):
+    used = np.zeros(len(C))
+
+    def coded_block(start: int) -> CodedRows:
+        nonlocal used
         block = X[start : start + BLOCK_ROWS]
         S = rule.apply(_outputs(block, C))
-        used += np.count_nonzero(S, axis=0)
-        parts.append(CodedRows.of_codes(S, block))
-    return reduce(add, parts), used
+        used = used + np.count_nonzero(S, axis=0)
+        return CodedRows.of_codes(S, block)
+
+    return reduce(add, map(coded_block, range(0, X.shape[0], BLOCK_ROWS))), used
 
 
 class _SplitRows:
