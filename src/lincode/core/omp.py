@@ -166,7 +166,7 @@ def _first_of_largest(bits: Any) -> int:
     first = m
     for j in range(m):
         first = min(first, np.int32(j) if bits[j] == largest else m)
-    return int(first)
+    return int(first) if first < m else 0
 
 
 @compiled
@@ -200,7 +200,8 @@ def _update(
             Q[k, j] = q[j]
             a[j] -= c * q[j]
             s[j] -= q[j] * q[j]
-            score[j] = a[j] * a[j] / s[j] if s[j] > least else c * 0
+            # abs(c) * 0 is +0.0. The bits of −0.0 are those of a negative number.
+            score[j] = a[j] * a[j] / s[j] if s[j] > least else abs(c) * 0
     else:
         for j in range(len(q)):
             Q[k, j] = q[j]
