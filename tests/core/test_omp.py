@@ -143,7 +143,7 @@ def test_rows_end_at_the_tolerance() -> None:
 def test_rows_end_when_they_are_reconstructed() -> None:
     """No atom is left then, and all scores are zero, whatever the sign of the last code."""
     D = unit_atoms(60, 6)
-    X = np.random.default_rng(6).standard_normal((30, 6))
+    X = np.random.default_rng(6).standard_normal((3000, 6))
     for least_squares in (False, True):
         U = greedy(D, X, 60, least_squares=least_squares)
         assert (np.count_nonzero(U, axis=1) <= 6).all()

@@ -30,10 +30,11 @@ from lincode.core.compiler import compiled
 from lincode.core.types import Array
 
 MIN_PIVOT_EPS = 100
-"""An atom depends on the chosen ones if s[j] is below this many machine epsilons."""
+"""An atom depends on the chosen ones if s[j] is below this many machine epsilons, divided by the
+smallest s of the chosen atoms, because rounding errors grow with the condition number."""
 MIN_CORRELATION_EPS = 64
 """The residual is orthogonal to all atoms if its largest correlation is below this many machine
-epsilons of the length of the row."""
+epsilons of the length of the row, divided by the root of the same number."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +130,19 @@ def _choose_atoms(
             s[j] = 1
             score[j] = abs(a[j])
         square, k = squares[i], 0
-        smallest = min_correlation * np.sqrt(square)
+        norm = np.sqrt(square)
+        smallest, limit, weakest = min_correlation * norm, min_pivot, 1.0
         best = _first_of_largest(bits)
         while k < n_nonzero and square > tol and abs(a[best]) > smallest:
             pivot = float(H[best, best])
             for r in range(k):
                 L[k, r] = Q[r, best]
                 pivot -= L[k, r] ** 2
-            if not pivot > min_pivot:
+            if not pivot > limit:
                 break
+            weakest = min(weakest, pivot)
+            limit = min_pivot / weakest
+            smallest = min_correlation * norm / np.sqrt(weakest)
             L[k, k] = np.sqrt(pivot)
             c[k] = a[best] / L[k, k]
             square -= c[k] ** 2
@@ -145,7 +150,7 @@ def _choose_atoms(
             k += 1
             if k < n_nonzero and square > tol:
                 _orthogonalise(H, Q, L, k - 1, best, q)
-                step, least = H.dtype.type(c[k - 1]), H.dtype.type(min_pivot)
+                step, least = H.dtype.type(c[k - 1]), H.dtype.type(limit)
                 _update(q, Q, k - 1, step, a, s, least_squares, least, score)
                 best = _first_of_largest(bits)
         _solve(b, i, H, inverse_lengths, L, k, units, c, code)
