@@ -82,7 +82,7 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
     def _encode(self, X: Rows, output: CodeOutput) -> None:
         """Write the codes of the encoder, and raise an error if X is not finite.
 
-        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So X is
+        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So a block is
         only searched if the first output of a sample is not finite. It can also be the result of
         an overflow, which is not an error.
         """
@@ -93,7 +93,7 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
             with np.errstate(invalid="ignore"):
                 Z = encoder_output(X[rows], C, out=output.buffer(rows))
             if not np.isfinite(Z[:, 0]).all():
-                check_finite(self, X)
+                check_finite(self, X[rows])
             output.finish(rows, thresholding.apply(Z))
 
         blocks = encoder_blocks(X.shape[0], *C.shape)
