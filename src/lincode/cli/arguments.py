@@ -89,7 +89,7 @@ def _add_training_arguments(parser: argparse.ArgumentParser) -> None:
         type=seed,
         default=0,
         metavar="SEED",
-        help="random seed of the initialization (default: 0)",
+        help="random seed of the initialisation (default: 0)",
     )
     add("--minibatch", action="store_true", help="learn in batches; for npy larger than memory")
     add(

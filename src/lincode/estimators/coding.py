@@ -82,9 +82,9 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
     def _encode(self, X: Rows, output: CodeOutput) -> None:
         """Write the codes of the encoder, and raise an error if X is not finite.
 
-        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So a block is
-        only searched if the first output of a sample is not finite. It can also be the result of
-        an overflow, which is not an error.
+        All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So the
+        samples of a block are searched only if the first output of one of them is not finite. An
+        overflow has the same result, and it is not an error.
         """
         C = self._used_encoder().astype(X.dtype, copy=False)
         thresholding = self._thresholding(self._checked_gains())
