@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_scale, unchanged_on_failure
 from lincode.exceptions import InvalidInputError, MissingDependencyError
-from lincode.networks.training import Callback
+from lincode.networks.training import Callback, Outcome
 from lincode.rows.memory import sample_indices
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
@@ -168,25 +169,29 @@ class SCNN(local.SCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            D = getattr(self, "components_", None) if self.warm_start else None
-            rows: Any = self._rows(self, X, reset=True)
-            p, lengths, n_threads = rows.shape[1], rows.row_lengths(), thread_count(self.n_jobs)
-            m = self._n_units(p)
-            self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
-            too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=D is None)
-            with blas_threads(matrix_threads(max(m, p), n_threads)):
-                start = self._start(rows, D)
-                if self.verbose:
-                    print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
-                _, outcome = self._train(rows, start.D, start.C)
-            self.n_lost_chunks_ = rows.n_lost
-            messages = self._refine(self._refinement_sample(rows))
-            sample = take_sample(rows, 1000)
+            with closing(self._rows(self, X, reset=True)) as rows:
+                messages, outcome, sample, too_large = self._fit_rows(rows)
         for message in messages:
             warn_user(message)
         self._warn_about_training(outcome)
         self._warn_about_codes(sample, alpha_is_too_large=too_large)
         return self
+
+    def _fit_rows(self, rows: Any) -> tuple[list[str], Outcome, Rows, bool]:
+        """Train on a row source; return what the warnings after training need."""
+        D = getattr(self, "components_", None) if self.warm_start else None
+        p, lengths, n_threads = rows.shape[1], rows.row_lengths(), thread_count(self.n_jobs)
+        m = self._n_units(p)
+        self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+        too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=D is None)
+        with blas_threads(matrix_threads(max(m, p), n_threads)):
+            start = self._start(rows, D)
+            if self.verbose:
+                print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
+            _, outcome = self._train(rows, start.D, start.C)
+        self.n_lost_chunks_ = rows.n_lost
+        messages = self._refine(self._refinement_sample(rows))
+        return messages, outcome, take_sample(rows, 1000), too_large
 
     def _rows(self, estimator: SCNN | None, X: Any, *, reset: bool) -> DaskRows:
         """Return the row source of X; the estimator stores or checks the features."""
@@ -226,11 +231,11 @@ class SCNN(local.SCNN):
         check_is_fitted(self)
         if is_collection(X):
             self._check_parameters()
-            rows = self._rows(self, X, reset=False)
-            X = self._refinement_sample(rows)
-            n = n_calibration_rows(len(self.components_))
-            if X.shape[0] < n:
-                X = take_sample(rows, n)
+            with closing(self._rows(self, X, reset=False)) as rows:
+                X = self._refinement_sample(rows)
+                n = n_calibration_rows(len(self.components_))
+                if X.shape[0] < n:
+                    X = take_sample(rows, n)
             X = self._with_names(X)
         return super().calibrate(X, density=density)
 
@@ -257,9 +262,9 @@ class SCNN(local.SCNN):
         if not is_collection(X):
             return super().alpha_max(X)
         self._check_parameters()
-        rows = self._rows(None, X, reset=False)
-        p = rows.shape[1]
-        return lam_max(rows.row_lengths().longest, self._n_units(p), p)
+        with closing(self._rows(None, X, reset=False)) as rows:
+            p = rows.shape[1]
+            return lam_max(rows.row_lengths().longest, self._n_units(p), p)
 
     def transform(self, X: Any) -> Any:
         """Compute the codes of X by the method that ``transform_algorithm`` names.
@@ -353,7 +358,8 @@ class SCNN(local.SCNN):
         model = local.SCNN(**parameters)
         own = {*parameters, "client", "n_lost_chunks_"}
         fitted = {name: value for name, value in vars(self).items() if name not in own}
-        vars(model).update(copy.deepcopy(fitted))
+        for name, value in fitted.items():
+            setattr(model, name, copy.deepcopy(value))
         return model
 
     def _check_lazy(self, X: Any) -> tuple[np.dtype[Any], local.SCNN]:
@@ -366,9 +372,9 @@ class SCNN(local.SCNN):
 
     def _worker_model(self) -> local.SCNN:
         """Return the estimator that is sent to the workers."""
-        return self.to_local().set_params(
-            n_jobs=1, callback=None, verbose=0, init="data", random_state=None
-        )
+        model = self.to_local()
+        model.set_params(n_jobs=1, callback=None, verbose=0, init="data", random_state=None)
+        return model
 
     def _input_names(self) -> Any:
         default = [f"x{i}" for i in range(self.n_features_in_)]

@@ -184,7 +184,8 @@ def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
 def total_score(client: Client, model: Any, X: Any) -> float:
     """Return the score of a local estimator for all samples of a collection."""
     part = dask.delayed(_score)
-    parts = client.gather(client.compute([part(block, model) for block in np.ravel(X.to_delayed())]))
+    blocks = np.ravel(X.to_delayed())
+    parts = client.gather(client.compute([part(block, model) for block in blocks]))
     n, total = (sum(values) for values in zip(*parts, strict=True))
     if not n:
         raise InvalidInputError("X has no rows; a minimum of 1 is required.")

@@ -195,9 +195,7 @@ def check_scaled_rows(
     return X, lengths
 
 
-def check_scale(
-    largest: float, dtype: np.dtype[np.floating], advice: str = RESCALE_ADVICE
-) -> None:
+def check_scale(largest: float, dtype: np.dtype[np.floating], advice: str = RESCALE_ADVICE) -> None:
     """Check that the squares of data with a largest absolute value are representable."""
     low, high = representable(dtype)
     if largest != 0 and not low <= largest <= high:

@@ -62,7 +62,7 @@ class DaskRows:
         self, client: Client, chunks: list[Future], m: int, dtype: np.dtype[np.floating]
     ) -> None:
         self.chunks, self.m, self._dtype = Chunks(client, chunks), m, np.dtype(dtype)
-        scans = self.chunks.each(tasks.scan, {i: () for i in range(len(chunks))})
+        scans = self.chunks.each(tasks.scan, dict.fromkeys(range(len(chunks)), ()))
         kept = [i for i, scan in enumerate(scans) if scan.n]
         if not kept:
             raise InvalidInputError("X has no rows; a minimum of 1 is required.")
@@ -87,6 +87,11 @@ class DaskRows:
         self._n_versions += 1
         future = self.chunks.broadcast(recipe)
         self.state = CodeState(self._n_versions, future, recipe.exact)
+
+    def close(self) -> None:
+        """Release the chunks with their codes, so that the workers forget them."""
+        self.chunks.futures.clear()
+        del self.state
 
     @property
     def shape(self) -> tuple[int, int]:

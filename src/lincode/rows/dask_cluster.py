@@ -17,7 +17,7 @@ from distributed import Client, Future, wait
 
 from lincode.exceptions import ClusterError
 
-WAIT_SECONDS = 40.0
+WAIT_SECONDS = 50.0
 """How long a cluster may be without workers."""
 POLL_SECONDS = 0.5
 """How often the list of workers is read during a computation."""
@@ -62,7 +62,7 @@ class Chunks:
         possible for scattered data.
         """
         data = pickle.dumps(value, protocol=5)
-        parts = [data[i : i + MESSAGE_BYTES] for i in range(0, len(data), MESSAGE_BYTES)]
+        parts: list[Any] = [data[i : i + MESSAGE_BYTES] for i in range(0, len(data), MESSAGE_BYTES)]
         if len(parts) > 1:
             parts = [self.client.submit(_identity, part, pure=False) for part in parts]
         return self.client.submit(_unpickle, *parts, pure=False)
