@@ -82,7 +82,7 @@ class SCNN(local.SCNN):
     >>> from sklearn.datasets import load_digits
     >>> from lincode.dask import SCNN
     >>> X = da.from_array(load_digits().data / 16, chunks=(600, -1))
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     scnn = SCNN(n_components=32, random_state=0, client=client).fit(X)
     ...     codes = scnn.transform(X).compute()
     >>> codes.shape

@@ -183,9 +183,9 @@ def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
 
 def total_score(client: Client, model: Any, X: Any) -> float:
     """Return the score of a local estimator for all samples of a collection."""
-    part = dask.delayed(_score)
+    part, future_model = dask.delayed(_score), dask.delayed(model, pure=True)
     blocks = np.ravel(X.to_delayed())
-    parts = client.gather(client.compute([part(block, model) for block in blocks]))
+    parts = client.gather(client.compute([part(block, future_model) for block in blocks]))
     n, total = (sum(values) for values in zip(*parts, strict=True))
     if not n:
         raise InvalidInputError("X has no rows; a minimum of 1 is required.")

@@ -229,9 +229,8 @@ def balance(
 ) -> dict[int, str]:
     """Return which chunks should move to which worker, so that all have about the same load.
 
-    The load of a worker is the weight of its chunks per thread. A chunk moves from the worker with
-    the largest load to the one with the smallest if the latter then has a smaller load than the
-    former had.
+    The load of a worker is the weight of its chunks per thread. A chunk of the worker with the
+    largest load moves to another worker if the load of that worker is then smaller.
 
     Examples
     --------
@@ -245,17 +244,18 @@ def balance(
     moves: dict[int, str] = {}
     while True:
         most = max(threads, key=lambda worker: total[worker] / threads[worker])
-        least = min(threads, key=lambda worker: total[worker] / threads[worker])
         load = total[most] / threads[most]
-        better = [i for i in chunks[most] if (total[least] + weights[i]) / threads[least] < load]
+        smallest = min((weights[i] for i in chunks[most]), default=0)
+        target = min(threads, key=lambda worker: (total[worker] + smallest) / threads[worker])
+        better = [i for i in chunks[most] if (total[target] + weights[i]) / threads[target] < load]
         if not better:
             return moves
-        i = better[-1]
-        moves[i] = least
+        i = max(better, key=lambda i: (weights[i], i))
+        moves[i] = target
         chunks[most].remove(i)
-        chunks[least].append(i)
+        chunks[target].append(i)
         total[most] -= weights[i]
-        total[least] += weights[i]
+        total[target] += weights[i]
 
 
 def _identity(value: Any) -> Any:
