@@ -36,6 +36,7 @@ SECTIONS = (
     "alpha_path",
     "scaling",
     "shared_machine",
+    "dask",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
 

@@ -9,7 +9,7 @@ follow from the rows alone, by a ``Recipe``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -23,7 +23,7 @@ from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats
 from lincode.core.types import Array, Rows
-from lincode.rows.memory import MemoryRows, gram, scan_rows
+from lincode.rows.memory import CHUNK_ROWS, MemoryRows, blocks, gram, scan_rows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads
 
@@ -52,6 +52,19 @@ class Recipe:
             solve_lost_codes(rows, self.problem)
         elif self.C is not None and self.thresholding is not None:
             rows.set_codes(self.C, self.thresholding)
+
+
+class ChunkRows(MemoryRows):
+    """The rows of a chunk, processed by one thread."""
+
+    def __init__(self, X: Rows, m: int) -> None:
+        super().__init__(X, m, n_threads=1)
+
+    def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
+        # The blocks of MemoryRows are smaller if there are few rows, so that threads can share
+        # them, and each costs the time to add two matrices.
+        with blas_threads(1):
+            return reduce(add, map(stats_of, blocks(len(self.U), CHUNK_ROWS)))
 
 
 class Versions(NamedTuple):
@@ -95,7 +108,7 @@ class Chunk:
 
         The codes of the result may be changed in place.
         """
-        rows = MemoryRows(self.X, self.m, n_threads=1)
+        rows = ChunkRows(self.X, self.m)
         stored = self.codes.get(version)
         if stored is not None:
             rows.U = stored.U.copy()
@@ -125,9 +138,9 @@ def solve_lost_codes(rows: MemoryRows, problem: CodeProblem) -> CodeStats:
 # Tasks. The first argument is a chunk.
 
 
-def make_chunk(blocks: Sequence[Any], m: int, dtype: np.dtype[np.floating]) -> Chunk:
-    """Return the chunk of consecutive blocks of rows: arrays, sparse matrices or data frames."""
-    arrays = [as_rows(block, dtype) for block in blocks]
+def make_chunk(parts: Sequence[Any], m: int, dtype: np.dtype[np.floating]) -> Chunk:
+    """Return the chunk of consecutive parts of the rows: arrays, sparse matrices or data frames."""
+    arrays = [as_rows(part, dtype) for part in parts]
     if len(arrays) == 1:
         return Chunk(arrays[0], m)
     sparse = any(map(scipy.sparse.issparse, arrays))
@@ -212,7 +225,7 @@ def update_codes(
     if warm is not None:
         rows, stats = warm, warm.update_codes(problem, tol=tol, max_iter=max_iter)
     else:
-        rows = MemoryRows(chunk.X, chunk.m, n_threads=1)
+        rows = ChunkRows(chunk.X, chunk.m)
         stats = solve_lost_codes(rows, problem)
     chunk.store(versions, rows.U, stats.residual)
     return ChunkStats(stats, int(warm is None))
@@ -233,7 +246,7 @@ def take_codes(
     stored = chunk.codes.get(versions.base)
     if stored is not None:
         return stored.U[indices]
-    rows = MemoryRows(chunk.X[indices], chunk.m, n_threads=1)
+    rows = ChunkRows(chunk.X[indices], chunk.m)
     recipe.apply(rows)
     return rows.U
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client, Future, wait
@@ -63,12 +64,17 @@ class Chunks:
         """
         data = pickle.dumps(value, protocol=5)
         parts: list[Any] = [data[i : i + MESSAGE_BYTES] for i in range(0, len(data), MESSAGE_BYTES)]
-        if len(parts) > 1:
-            parts = [self.client.submit(_identity, part, pure=False) for part in parts]
-        return self.client.submit(_unpickle, *parts, pure=False)
+        with self._connected():
+            if len(parts) > 1:
+                parts = [self.client.submit(_identity, part, pure=False) for part in parts]
+            return self.client.submit(_unpickle, *parts, pure=False)
 
     def each(self, task: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> list[Any]:
         """Return task(chunk i, *arguments[i]) for some chunks, in the order of ``arguments``."""
+        with self._connected():
+            return self._each(task, arguments)
+
+    def _each(self, task: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> list[Any]:
         results: dict[int, Any] = {}
         for _ in range(MAX_RESTARTS):
             self._place()
@@ -98,6 +104,15 @@ class Chunks:
         The results of a worker are combined there, those of the workers by a tree of tasks. The
         order therefore depends on where the chunks are.
         """
+        with self._connected():
+            return self._reduce(task, arguments, combine)
+
+    def _reduce(
+        self,
+        task: Callable[..., Any],
+        arguments: Callable[[int], tuple[Any, ...]],
+        combine: Callable[..., Any],
+    ) -> Any:
         groups: list[tuple[str, list[int], Future]] = []
         waiting = list(range(len(self.futures)))
         for _ in range(MAX_RESTARTS):
@@ -164,23 +179,29 @@ class Chunks:
             except TimeoutError:
                 if not workers <= self._alive().keys():
                     return False
-            except CancelledError as error:
-                raise _disconnected() from error
 
     def _gather(self, futures: list[Future]) -> list[Any]:
+        return [future.result() for future in futures]
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Raise a clear error if the scheduler is lost. Errors of tasks are not changed."""
         try:
-            return [future.result() for future in futures]
+            yield
+        except ClusterError:
+            raise
         except CancelledError as error:
             raise _disconnected() from error
+        except Exception as error:
+            if self.client.status != "running":
+                raise _disconnected() from error
+            raise
 
     def _alive(self) -> dict[str, int]:
         """Return the number of threads of each worker, and wait if there are no workers."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
-            try:
-                workers: dict[str, int] = self.client.nthreads()
-            except (OSError, CancelledError, RuntimeError) as error:
-                raise _disconnected() from error
+            workers: dict[str, int] = self.client.nthreads()
             if workers:
                 return workers
             if time.monotonic() > deadline:
