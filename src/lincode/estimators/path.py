@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from lincode.core.energy import lam_max
@@ -87,13 +88,14 @@ def scnn_path(
     with blas_threads(matrix_threads(max(m, p), n_threads)):
         rows = MemoryRows(rows_X, m, n_threads=n_threads, lengths=lengths)
         first.alpha_ = float(values[0])
-        start = first._start(rows, None)
+        rng = check_random_state(first.random_state)
+        start = first._start(rows, None, rng)
         D, C = start.D, start.C
         for alpha in values:
             scnn = SCNN(n_components, float(alpha), **parameters)
             scnn.alpha_ = float(alpha)
             validate_data(scnn, X, skip_check_array=True)
-            trained, outcome = scnn._train(rows, D, C)
+            trained, outcome = scnn._train(rows, D, C, [], rng)
             scnn._warn_about_training(outcome)
             D, C = trained.D, trained.C
             path.append(scnn)

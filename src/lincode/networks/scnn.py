@@ -282,12 +282,14 @@ class SCNNTraining:
         )
 
 
-def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float:
+def choose_ridge_for(
+    rows: RowSource, D: Array, weights: EnergyWeights, N: float | None = None
+) -> float:
     """Choose ρ before training, for the lasso codes of the initial dictionary.
 
     The codes of the rows are restored afterwards. ρ is relative to the mean eigenvalue
     of XᵀX. It does not change during training, so that the energy has the same meaning in every
-    iteration.
+    iteration. If the rows are a sample, N is the number of all rows.
     """
     lasso = CodeProblem.of(
         D, np.zeros_like(D), weights.lam, 0.0, positive=weights.positive, dtype=rows.dtype
@@ -295,7 +297,7 @@ def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float
     saved = rows.save_codes()
     stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
     rows.restore_codes(saved)
-    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor())
+    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor(), N)
 
 
 def atom_signs(D: Array) -> Array:
