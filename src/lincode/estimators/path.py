@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_number, check_scaled_rows
 from lincode.exceptions import InvalidInputError
+from lincode.networks.scnn import choose_ridge_for
 from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths
@@ -42,7 +44,8 @@ def scnn_path(
     """Fit SCNN for several values of alpha, from the largest to the smallest.
 
     XᵀX is factored once, and each network starts from the dictionary, the encoder and the codes of
-    the one before. This is much faster than separate fits.
+    the one before, on all samples. This is much faster than separate fits. An automatic
+    ``encoder_ridge`` is chosen for the initial dictionary, as in a separate fit.
 
     Parameters
     ----------
@@ -95,7 +98,10 @@ def scnn_path(
             scnn = SCNN(n_components, float(alpha), **parameters)
             scnn.alpha_ = float(alpha)
             validate_data(scnn, X, skip_check_array=True)
-            trained, outcome = scnn._train(rows, D, C, [], rng)
+            weights = scnn._weights()
+            if weights.ridge is None:  # as in a single fit, which starts from this dictionary
+                weights = replace(weights, ridge=choose_ridge_for(rows, start.D, weights))
+            trained, outcome = scnn._train(rows, D, C, [], rng, weights)
             scnn._warn_about_training(outcome)
             D, C = trained.D, trained.C
             path.append(scnn)

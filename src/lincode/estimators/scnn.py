@@ -25,7 +25,7 @@ from lincode.estimators.validation import (
 )
 from lincode.exceptions import InvalidInputError
 from lincode.networks import scnn_paper
-from lincode.networks.scnn import SCNNTraining, Trained
+from lincode.networks.scnn import EnergyWeights, SCNNTraining, Trained
 from lincode.networks.stages import subset_sizes, train_in_stages
 from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
 from lincode.rows.memory import MemoryRows, sample_indices
@@ -404,14 +404,21 @@ class SCNN(BaseSCNN):
         return start
 
     def _train(
-        self, rows: MemoryRows, D: Array, C: Array, sizes: list[int], rng: np.random.RandomState
+        self,
+        rows: MemoryRows,
+        D: Array,
+        C: Array,
+        sizes: list[int],
+        rng: np.random.RandomState,
+        weights: EnergyWeights | None = None,
     ) -> tuple[Trained, Outcome]:
         """Train from D, C and the codes of the rows, and set the fitted attributes.
 
         ``sizes`` are those of the subsets of the rows on which training starts.
         """
         training: SCNNTraining
-        weights, callback = self._weights(), partial(self._on_iteration, rows.shape[0])
+        weights = self._weights() if weights is None else weights
+        callback = partial(self._on_iteration, rows.shape[0])
         if self.solver == "paper":
             max_iter = self.max_iter or scnn_paper.MAX_ITER
             training = scnn_paper.PaperTraining(rows, D, C, weights, tol=self.tol)
@@ -458,7 +465,9 @@ class SCNN(BaseSCNN):
         super()._check_parameters()
         check_number("max_iter", self.max_iter, 1, integer=True, or_none=True)
         check_choice("solver", self.solver, ("auto", "paper"))
-        if self.init_size != "auto":
+        if isinstance(self.init_size, str):
+            check_choice("init_size", self.init_size, ("auto",))
+        else:
             check_number("init_size", self.init_size, 1, integer=True, or_none=True)
         if self.solver == "paper" and self.positive_dict:
             raise InvalidInputError(

@@ -30,10 +30,12 @@ GROWTH = 4
 """The ratio of the sizes of two subsets."""
 MAX_FRACTION = 1 / 3
 """A subset has at most this fraction of all rows."""
-MAX_STAGE_TOL, STAGE_TOL_FACTOR = 1e-3, 0.01
-"""A stage of n rows ends when the relative change is at most 0.01 m/n, and at most 0.001."""
-RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 20
-"""The ridge is chosen from at most max(10,000, 20 p) rows."""
+MAX_STAGE_TOL, STAGE_TOL_FACTOR = 2e-3, 0.02
+"""A stage of n rows ends when the relative change is at most 0.02 m/n, and at most 0.002."""
+RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
+"""The ridge is chosen from at most max(10,000, 5 p) rows."""
+FIRST_STEP_TOL = 1e-3
+"""The tolerance of the steps in the first iteration on more rows."""
 THRESHOLD_ROWS = 2000
 """The number of rows from which the threshold of the initial codes is computed."""
 
@@ -73,7 +75,7 @@ def _next_stage(
     training = SCNNTraining(rows, D, C, weights, tol=tol)
     training.momentum = previous.momentum
     training.n_replaced = previous.n_replaced
-    training.step_tol = max(previous.step_tol, training.final_tol)
+    training.step_tol = FIRST_STEP_TOL  # the codes are not yet those of this D and C
     return training
 
 
