@@ -47,8 +47,8 @@ def run(
 def test_sizes_grow_by_a_factor_of_four_up_to_a_third_of_the_rows() -> None:
     assert subset_sizes(48_000, 400) == [4000, 16_000]
     assert subset_sizes(47_999, 400) == [4000]
-    assert subset_sizes(3000, 2) == [1000]
-    assert subset_sizes(2999, 2) == []
+    assert subset_sizes(10_000, 2) == [1000]
+    assert subset_sizes(9999, 2) == []
     assert subset_sizes(600, 50, first=10) == [10, 40, 160]
 
 

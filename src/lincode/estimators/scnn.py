@@ -148,7 +148,8 @@ class SCNN(BaseSCNN):
         The number of samples in the first stage of training. With many samples, training starts on
         a random subset, continues on subsets that are four times as large as the one before, and
         ends on all samples. The last stage then needs few iterations. A subset has at most a third
-        of the samples. "auto" means max(1000, 10 * n_components), and None means that all
+        of the samples. "auto" means max(1000, 10 * n_components) if there are at least
+        10,000 samples, and all samples otherwise. None means that all
         iterations use all samples, which is also the case with ``warm_start=True`` after the first
         ``fit``, ``init="paper"`` or ``solver="paper"``.
     solver : {"auto", "paper"}, default="auto"

@@ -129,7 +129,7 @@ class SCNNTraining:
         self.n_replaced = 0
         self.codes_computed = False  # atoms without a code are unused only after a U step
         self.momentum = Momentum(self.D, self.C)
-        self.step_tol = MAX_STEP_TOL
+        self.step_tol = self.max_step_tol = MAX_STEP_TOL
         self.final_tol = float(np.clip(tol, MIN_STEP_TOL, MAX_STEP_TOL / 10))
         self._cached_energy: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
 
@@ -154,7 +154,9 @@ class SCNNTraining:
     def set_change(self, change: float) -> bool:
         """Adapt the tolerance of the steps to the progress of the iterations."""
         accurate = self.step_tol <= self.final_tol
-        self.step_tol = float(np.clip(STEP_TOL_FRACTION * change, self.final_tol, MAX_STEP_TOL))
+        self.step_tol = float(
+            np.clip(STEP_TOL_FRACTION * change, self.final_tol, self.max_step_tol)
+        )
         return accurate
 
     def steps(self) -> Iterator[str]:

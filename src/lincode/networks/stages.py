@@ -26,6 +26,8 @@ from lincode.rows.protocol import RowSource
 
 ROWS_PER_UNIT, MIN_ROWS = 10, 1000
 """The first subset has max(1000, 10 m) rows, unless its size is given."""
+MIN_TOTAL_ROWS = 10_000
+"""With fewer rows in total, subsets save little time and are only used if their size is given."""
 GROWTH = 4
 """The ratio of the sizes of two subsets."""
 MAX_FRACTION = 1 / 3
@@ -34,8 +36,8 @@ MAX_STAGE_TOL, STAGE_TOL_FACTOR = 2e-3, 0.02
 """A stage of n rows ends when the relative change is at most 0.02 m/n, and at most 0.002."""
 RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
 """The ridge is chosen from at most max(10,000, 5 p) rows."""
-FIRST_STEP_TOL = 1e-3
-"""The tolerance of the steps in the first iteration on more rows."""
+LATER_STEP_TOL = 1e-3
+"""The largest tolerance of the steps in all stages but the first."""
 THRESHOLD_ROWS = 2000
 """The number of rows from which the threshold of the initial codes is computed."""
 
@@ -43,7 +45,9 @@ THRESHOLD_ROWS = 2000
 def subset_sizes(N: int, m: int, first: int | None = None) -> list[int]:
     """Return the sizes of the subsets for N rows and m units, without the last stage of N rows."""
     size = max(MIN_ROWS, ROWS_PER_UNIT * m) if first is None else first
-    sizes = []
+    sizes: list[int] = []
+    if first is None and N < MIN_TOTAL_ROWS:
+        return sizes
     while size <= MAX_FRACTION * N:
         sizes.append(size)
         size *= GROWTH
@@ -75,7 +79,8 @@ def _next_stage(
     training = SCNNTraining(rows, D, C, weights, tol=tol)
     training.momentum = previous.momentum
     training.n_replaced = previous.n_replaced
-    training.step_tol = FIRST_STEP_TOL  # the codes are not yet those of this D and C
+    # The first change is large, because the initial codes are not accurate, but D and C are.
+    training.step_tol = training.max_step_tol = LATER_STEP_TOL
     return training
 
 
