@@ -120,7 +120,7 @@ def _add_squares(X: Any, squares: Any) -> None:
     for i in range(n):
         row, total = X[i], 0.0
         for j in range(p):
-            value = float(row[j])
+            value = np.float64(row[j])  # float() of Numba does not convert float32
             total += value * value
         squares[i] = total
 
