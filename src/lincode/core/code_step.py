@@ -33,8 +33,12 @@ from lincode.core.accelerated_steps import Iterate
 from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
 
-STEPS_BETWEEN_CHECKS = 5
+STEPS_BETWEEN_CHECKS = 3
 """The number of accelerated steps between two checks of optimality."""
+MIN_STEPS_BEFORE_ACTIVE_SET = 6
+"""Rows are passed to the active-set method after this number of accelerated steps."""
+MAX_KEPT_FRACTION = 0.8
+"""Finished rows are removed from a block if the others are at most this fraction of it."""
 MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
 MAX_EIGENVALUE_RATIO = {np.dtype(np.float64): 1000.0, np.dtype(np.float32): 30.0}
@@ -101,8 +105,17 @@ class CodeProblem:
     @property
     def max_momentum(self) -> float:
         """The optimal constant momentum (1 − √q)/(1 + √q) for q = μ/L."""
-        root = float(np.sqrt(self.mu / self.L)) if self.L > 0 else 1.0
-        return (1 - root) / (1 + root)
+        return (1 - self._root) / (1 + self._root)
+
+    @property
+    def heavy_ball(self) -> tuple[float, float]:
+        """The optimal constant step length 4/(1 + √q)² and momentum for heavy-ball steps."""
+        return 4 / (1 + self._root) ** 2, self.max_momentum**2
+
+    @property
+    def _root(self) -> float:
+        """√q = √(μ/L)."""
+        return float(np.sqrt(self.mu / self.L)) if self.L > 0 else 1.0
 
     @classmethod
     def of(
@@ -306,42 +319,46 @@ class _Block:
         kept = measures.violation > _tolerance(measures, self.scale[rows], self.problem, self.tol)
         rows = rows[kept]
         iterate = Iterate(self.b[rows], self.U[rows], UH[kept], self.problem)
+        unfinished = np.ones(len(rows), dtype=bool)
         is_new = np.full(len(rows), self.problem.mu > 0)  # not yet passed to solve_sparse
-        for _ in range(0, max_iter, STEPS_BETWEEN_CHECKS):
-            if not rows.size:
-                break
+        while unfinished.any() and iterate.n_steps < max_iter:
             iterate.advance(STEPS_BETWEEN_CHECKS)
-            kept = self._store(rows, iterate)
-            sparse = kept & is_new & self._is_sparse(iterate.U)
+            unfinished &= self._store(rows, iterate, unfinished)
+            sparse = unfinished & is_new & self._is_sparse(iterate)
             if sparse.any():
-                unfinished = self.solve_sparse(rows[sparse])
-                kept[sparse] = np.isin(rows[sparse], unfinished)
+                unfinished[sparse] = np.isin(rows[sparse], self.solve_sparse(rows[sparse]))
                 is_new[sparse] = False
-            if not kept.all():
-                rows, is_new, iterate = rows[kept], is_new[kept], iterate.select(kept)
-        return rows
+            if np.count_nonzero(unfinished) <= MAX_KEPT_FRACTION * len(rows):
+                rows, is_new = rows[unfinished], is_new[unfinished]
+                iterate, unfinished = iterate.select(unfinished), unfinished[unfinished]
+        return rows[unfinished]
 
-    def _store(self, rows: NDArray[np.intp], iterate: Iterate) -> NDArray[np.bool_]:
-        """Store the codes that improved; return which rows are unfinished.
+    def _store(
+        self, rows: NDArray[np.intp], iterate: Iterate, unfinished: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Store the codes of unfinished rows that improved; return which rows are unfinished.
 
         Momentum may raise the objective of a row for a while, so the best code is stored.
         """
-        measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem, iterate.Z, iterate.work)
+        measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem)
         scale = self.scale[rows]
         lower = measures.value <= self.value[rows] + _noise(measures, scale)
-        better = rows[lower]
-        self.U[better] = iterate.U[lower]
-        self.violation[better] = measures.violation[lower]
-        self.value[better] = measures.value[lower]
+        iterate.slow_down(~lower)
+        stored = lower & unfinished
+        better = rows[stored]
+        self.U[better] = iterate.U[stored]
+        self.violation[better] = measures.violation[stored]
+        self.value[better] = measures.value[stored]
         tolerance = _tolerance(measures, scale, self.problem, self.tol)
         return np.asarray(~lower | (measures.violation > tolerance))
 
-    def _is_sparse(self, U: Array) -> NDArray[np.bool_]:
+    def _is_sparse(self, iterate: Iterate) -> NDArray[np.bool_]:
         """Select the rows that use few units."""
-        used = np.count_nonzero(U, axis=1)
-        n_units = U.shape[1]
-        enough = n_units >= MIN_UNITS_FOR_ACTIVE_SET
-        return np.asarray(enough & (used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
+        n, n_units = iterate.U.shape
+        if n_units < MIN_UNITS_FOR_ACTIVE_SET or iterate.n_steps < MIN_STEPS_BEFORE_ACTIVE_SET:
+            return np.zeros(n, dtype=bool)
+        used = np.count_nonzero(iterate.U, axis=1)
+        return np.asarray((used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
 
 
 class _Measures(NamedTuple):
@@ -357,23 +374,11 @@ class _Measures(NamedTuple):
     """‖u‖₂"""
 
 
-def _measure(
-    U: Array,
-    UH: Array,
-    b: Array,
-    problem: CodeProblem,
-    Z: Array | None = None,
-    work: Array | None = None,
-) -> _Measures:
-    """Measure each row's code. Z and work are buffers."""
-    tau, positive = problem.tau, problem.positive
-    G = np.subtract(UH, b, out=Z)
-    violation = code_violation(U, G, tau, positive=positive)
-    G -= b
-    l1 = np.abs(U, out=work).sum(axis=1)
-    value = 0.5 * np.einsum("ij,ij->i", U, G) + tau * l1
-    norm = np.sqrt(np.einsum("ij,ij->i", U, U))
-    return _Measures(violation, value, l1, norm)
+def _measure(U: Array, UH: Array, b: Array, problem: CodeProblem) -> _Measures:
+    """Measure each row's code."""
+    from lincode.core.proximal_step import measure_rows  # imports Numba
+
+    return _Measures(*measure_rows(U, UH, b, problem.tau, positive=problem.positive))
 
 
 def _noise(measures: _Measures, scale: Array) -> Array:
