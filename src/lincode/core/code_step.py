@@ -33,7 +33,7 @@ from lincode.core.accelerated_steps import Iterate
 from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
 
-STEPS_BETWEEN_CHECKS = 3
+STEPS_BETWEEN_CHECKS = 2
 """The number of accelerated steps between two checks of optimality."""
 MIN_STEPS_BEFORE_ACTIVE_SET = 6
 """Rows are passed to the active-set method after this number of accelerated steps."""
@@ -321,43 +321,55 @@ class _Block:
         iterate = Iterate(self.b[rows], self.U[rows], UH[kept], self.problem)
         unfinished = np.ones(len(rows), dtype=bool)
         is_new = np.full(len(rows), self.problem.mu > 0)  # not yet passed to solve_sparse
-        while unfinished.any() and iterate.n_steps < max_iter:
+        best = self.value[rows]
+        for n_steps in range(STEPS_BETWEEN_CHECKS, max_iter + STEPS_BETWEEN_CHECKS, STEPS_BETWEEN_CHECKS):
+            if not unfinished.any():
+                break
             iterate.advance(STEPS_BETWEEN_CHECKS)
-            unfinished &= self._store(rows, iterate, unfinished)
-            sparse = unfinished & is_new & self._is_sparse(iterate)
+            measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem)
+            iterate.slow_down(measures.value > best + _noise(measures, self.scale[rows]))
+            best = np.minimum(best, measures.value)
+            finished = unfinished & self._is_finished(rows, measures)
+            sparse = unfinished & ~finished & is_new & self._is_sparse(iterate.U, n_steps)
+            is_last = n_steps >= max_iter
+            self._store(rows, iterate, measures, unfinished if is_last else finished | sparse)
+            unfinished &= ~finished
             if sparse.any():
                 unfinished[sparse] = np.isin(rows[sparse], self.solve_sparse(rows[sparse]))
                 is_new[sparse] = False
             if np.count_nonzero(unfinished) <= MAX_KEPT_FRACTION * len(rows):
-                rows, is_new = rows[unfinished], is_new[unfinished]
+                rows, is_new, best = rows[unfinished], is_new[unfinished], best[unfinished]
                 iterate, unfinished = iterate.select(unfinished), unfinished[unfinished]
         return rows[unfinished]
 
-    def _store(
-        self, rows: NDArray[np.intp], iterate: Iterate, unfinished: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Store the codes of unfinished rows that improved; return which rows are unfinished.
-
-        Momentum may raise the objective of a row for a while, so the best code is stored.
-        """
-        measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem)
+    def _is_finished(self, rows: NDArray[np.intp], measures: _Measures) -> NDArray[np.bool_]:
+        """Select the rows that reached the tolerance and are not worse than their start."""
         scale = self.scale[rows]
+        tolerance = _tolerance(measures, scale, self.problem, self.tol)
         lower = measures.value <= self.value[rows] + _noise(measures, scale)
-        iterate.slow_down(~lower)
-        stored = lower & unfinished
+        return np.asarray(lower & (measures.violation <= tolerance))
+
+    def _store(
+        self,
+        rows: NDArray[np.intp],
+        iterate: Iterate,
+        measures: _Measures,
+        selected: NDArray[np.bool_],
+    ) -> None:
+        """Store the selected codes, except those with a higher objective than the stored ones."""
+        lower = measures.value <= self.value[rows] + _noise(measures, self.scale[rows])
+        stored = lower & selected
         better = rows[stored]
         self.U[better] = iterate.U[stored]
         self.violation[better] = measures.violation[stored]
         self.value[better] = measures.value[stored]
-        tolerance = _tolerance(measures, scale, self.problem, self.tol)
-        return np.asarray(~lower | (measures.violation > tolerance))
 
-    def _is_sparse(self, iterate: Iterate) -> NDArray[np.bool_]:
-        """Select the rows that use few units."""
-        n, n_units = iterate.U.shape
-        if n_units < MIN_UNITS_FOR_ACTIVE_SET or iterate.n_steps < MIN_STEPS_BEFORE_ACTIVE_SET:
+    def _is_sparse(self, U: Array, n_steps: int) -> NDArray[np.bool_]:
+        """Select the rows that use few units, if there were enough steps to see that."""
+        n, n_units = U.shape
+        if n_units < MIN_UNITS_FOR_ACTIVE_SET or n_steps < MIN_STEPS_BEFORE_ACTIVE_SET:
             return np.zeros(n, dtype=bool)
-        used = np.count_nonzero(iterate.U, axis=1)
+        used = np.count_nonzero(U, axis=1)
         return np.asarray((used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
 
 
