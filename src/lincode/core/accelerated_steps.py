@@ -64,7 +64,7 @@ class Iterate:
             return
         for _ in range(n_steps):
             V = self._proximal_step()
-            VH = np.matmul(V, self.problem.H, out=self.UH_old)
+            VH = self.problem.times_H(V, out=self.UH_old)
             self.U, self.U_old, self.UH, self.UH_old = V, self.U, VH, self.UH
             self.n_steps += 1
 

@@ -35,6 +35,9 @@ from lincode.exceptions import InvalidInputError
 
 STEPS_BETWEEN_CHECKS = 2
 """The number of accelerated steps between two checks of optimality."""
+MIN_UNITS_PER_FEATURE = 3
+"""U H is computed as (U D) Dᵀ + μ U if there are at least so many times as many units as features.
+"""
 MIN_STEPS_BEFORE_ACTIVE_SET = 6
 """Rows are passed to the active-set method after this number of accelerated steps."""
 MAX_KEPT_FRACTION = 0.8
@@ -51,11 +54,11 @@ RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
 MIN_UNITS_FOR_ACTIVE_SET = 64
 """If η > 0 and with fewer units, the active-set method is not faster than accelerated steps."""
-MAX_SPARSE_DENSITY = 1 / 6
-"""If η > 0, rows that use at most this fraction of the units after a few accelerated steps are
-passed to the active-set method."""
-MAX_ACTIVE_DENSITY = 1 / 5
-"""If η > 0, the active-set method gives up rows that need more than this fraction of the units."""
+ACTIVE_SET_COST = 30
+"""If η > 0, a row with k of m units is solved by the active-set method if k³ times this is at most
+the number of multiplications of the accelerated steps, m² per step."""
+SPARE_UNITS = 1.2
+"""If η > 0, the active-set method gives up rows that need more than this multiple of such a k."""
 MAX_ACTIVE_UNITS = 1024
 """The active-set method gives up rows that need more units. This limits its memory."""
 
@@ -96,6 +99,20 @@ class CodeProblem:
         dtype = self.H.dtype
         first, second, v = _leading_eigenvalues(self.D, MAX_EIGENVALUE_RATIO[dtype])
         return (second + self.mu) * (1 + 1e-6), first - second, v.astype(dtype)
+
+    def times_H(self, U: Array, out: Array | None = None) -> Array:
+        """Compute U H, through D if it has few features."""
+        m, p = self.W.shape
+        if self.mu == 0 or MIN_UNITS_PER_FEATURE * p > m:
+            return np.matmul(U, self.H, out=out)
+        UH = np.matmul(U @ self._atoms, self._atoms.T, out=out)
+        UH += U.dtype.type(self.mu) * U
+        return np.asarray(UH)
+
+    @cached_property
+    def _atoms(self) -> Array:
+        """D in the dtype of H."""
+        return self.D.astype(self.H.dtype)
 
     @property
     def norm(self) -> float:
@@ -276,7 +293,10 @@ class _Block:
 
         # Without strong convexity accelerated steps are slow, so that the method is also used for
         # dense rows. No optimum needs more units than there are features.
-        max_units = min(m, p, MAX_ACTIVE_UNITS) if self.problem.mu == 0 else m * MAX_ACTIVE_DENSITY
+        if self.problem.mu == 0:
+            max_units = min(m, p, MAX_ACTIVE_UNITS)
+        else:
+            max_units = min(m, int(SPARE_UNITS * self._max_sparse_units), MAX_ACTIVE_UNITS)
         finished = solve_rows(
             self.U,
             self.b,
@@ -284,7 +304,7 @@ class _Block:
             self.problem,
             tol=self.tol,
             scale=self.scale,
-            max_units=int(max_units),
+            max_units=max_units,
             violation=self.violation,
             value=self.value,
         )
@@ -313,7 +333,7 @@ class _Block:
         """Do accelerated steps for rows, and pass those that become sparse to ``solve_sparse``."""
         if not rows.size:
             return rows
-        UH = self.U[rows] @ self.problem.H
+        UH = self.problem.times_H(self.U[rows])
         measures = _measure(self.U[rows], UH, self.b[rows], self.problem)
         self.violation[rows], self.value[rows] = measures.violation, measures.value
         kept = measures.violation > _tolerance(measures, self.scale[rows], self.problem, self.tol)
@@ -322,7 +342,9 @@ class _Block:
         unfinished = np.ones(len(rows), dtype=bool)
         is_new = np.full(len(rows), self.problem.mu > 0)  # not yet passed to solve_sparse
         best = self.value[rows]
-        for n_steps in range(STEPS_BETWEEN_CHECKS, max_iter + STEPS_BETWEEN_CHECKS, STEPS_BETWEEN_CHECKS):
+        n_steps = 0
+        while n_steps < max_iter:
+            n_steps += STEPS_BETWEEN_CHECKS
             if not unfinished.any():
                 break
             iterate.advance(STEPS_BETWEEN_CHECKS)
@@ -370,7 +392,15 @@ class _Block:
         if n_units < MIN_UNITS_FOR_ACTIVE_SET or n_steps < MIN_STEPS_BEFORE_ACTIVE_SET:
             return np.zeros(n, dtype=bool)
         used = np.count_nonzero(U, axis=1)
-        return np.asarray((used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
+        return np.asarray((used > 0) & (used <= self._max_sparse_units))
+
+    @property
+    def _max_sparse_units(self) -> float:
+        """The number of units up to which the active-set method is faster, if η > 0."""
+        m = len(self.problem.W)
+        tol = max(self.tol, float(np.finfo(self.U.dtype).eps))
+        n_steps = max(-np.log(tol), 1.0) / max(-np.log(self.problem.max_momentum), 1e-3)
+        return float((n_steps * m**2 / ACTIVE_SET_COST) ** (1 / 3))
 
 
 class _Measures(NamedTuple):
