@@ -38,6 +38,9 @@ STEPS_BETWEEN_CHECKS = 2
 MIN_UNITS_PER_FEATURE = 3
 """U H is computed as (U D) Dᵀ + μ U if there are at least so many times as many units as features.
 """
+MAX_HEAVY_STEPS = 3
+"""Rows that need more than this multiple of the expected number of steps continue without
+heavy-ball steps, which amplify rounding errors if the condition number is large."""
 MIN_STEPS_BEFORE_ACTIVE_SET = 6
 """Rows are passed to the active-set method after this number of accelerated steps."""
 MAX_KEPT_FRACTION = 0.8
@@ -349,7 +352,9 @@ class _Block:
                 break
             iterate.advance(STEPS_BETWEEN_CHECKS)
             measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem)
-            iterate.slow_down(measures.value > best + _noise(measures, self.scale[rows]))
+            is_late = n_steps > MAX_HEAVY_STEPS * self._expected_steps
+            worse = measures.value > best + _noise(measures, self.scale[rows])
+            iterate.slow_down(worse | is_late)
             best = np.minimum(best, measures.value)
             finished = unfinished & self._is_finished(rows, measures)
             sparse = unfinished & ~finished & is_new & self._is_sparse(iterate.U, n_steps)
@@ -395,12 +400,16 @@ class _Block:
         return np.asarray((used > 0) & (used <= self._max_sparse_units))
 
     @property
+    def _expected_steps(self) -> float:
+        """The number of heavy-ball steps that shrink an error to the tolerance, if η > 0."""
+        tol = max(self.tol, float(np.finfo(self.U.dtype).eps))
+        return float(max(-np.log(tol), 1.0) / max(-np.log(self.problem.max_momentum), 1e-3))
+
+    @property
     def _max_sparse_units(self) -> float:
         """The number of units up to which the active-set method is faster, if η > 0."""
         m = len(self.problem.W)
-        tol = max(self.tol, float(np.finfo(self.U.dtype).eps))
-        n_steps = max(-np.log(tol), 1.0) / max(-np.log(self.problem.max_momentum), 1e-3)
-        return float((n_steps * m**2 / ACTIVE_SET_COST) ** (1 / 3))
+        return float((self._expected_steps * m**2 / ACTIVE_SET_COST) ** (1 / 3))
 
 
 class _Measures(NamedTuple):

@@ -176,9 +176,7 @@ def _extrapolate(
 
 
 @compiled
-def _write_step(
-    u: Any, y: Any, z: Any, v: Any, rho: Any, shift: Any, zeros: Any, out: Any
-) -> Any:
+def _write_step(u: Any, y: Any, z: Any, v: Any, rho: Any, shift: Any, zeros: Any, out: Any) -> Any:
     """Write x = soft_threshold(z − shift · v); return (y − x) M (x − u)."""
     low, high = zeros
     product = left_along = moved_along = y.dtype.type(0)
