@@ -47,8 +47,8 @@ ENCODER_BATCH_SIZE = 8192
 HALF_LIFE_BATCHES = 4
 """The default half-life of samples, in batches, if ``encoder_weight`` is above 0."""
 WINDOW_SAMPLES = 20_000
-"""If ``encoder_weight`` is 0, the energy is averaged over this many samples, or over one pass, before
-it is compared with ``tol``. Otherwise the energies of single batches are compared."""
+"""If ``encoder_weight`` is 0, the stopping rule averages the energy over this many samples, or over
+one pass. Otherwise it compares the energies of single batches."""
 MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
 CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
@@ -65,6 +65,10 @@ class MiniBatchSCNN(BaseSCNN):
     factored once per batch, so p should not exceed a few thousand. ``fit`` visits the samples in
     random order until the energy of batches, measured before they are learned, no longer
     decreases. ``partial_fit`` learns one batch of any size.
+
+    Without the encoder term (``encoder_weight=0``) this is online dictionary learning: each batch
+    is learned by one update of its codes and one of the dictionary. ``fit`` then computes the
+    encoder at the end, from the last 10,000 samples (or 10 per unit if that is more).
 
     Parameters
     ----------
@@ -84,21 +88,26 @@ class MiniBatchSCNN(BaseSCNN):
         A number has the scale of the data, and its useful range is proportional to m/p. The value
         that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the
         first batch.
-    batch_size : int, default=8192
-        The number of samples per batch in ``fit``. It should be at least ten times
-        ``n_components``, because most of the network is learned from the first batch.
+    batch_size : int, default=None
+        The number of samples per batch in ``fit``. None means 8192, or for ``encoder_weight=0``
+        the larger of 512 and ``n_components``. With the encoder it should be at least ten times
+        ``n_components``, because most of the network is learned from the first batch. If
+        ``encoder_weight`` is 0, ``partial_fit`` learns a larger batch in parts of this size.
     half_life : float, default=None
         The weight of a sample is halved after this many further samples. None means four times
-        ``batch_size``, or one pass over the data if that is less. ``float("inf")`` means that all
-        samples keep their weight.
-    max_iter : int, default=10
+        ``batch_size``, or one pass over the data if that is less. For ``encoder_weight=0`` None
+        means a twelfth of the samples seen so far, but at least ``n_components``.
+        ``float("inf")`` means that all samples keep their weight.
+    max_iter : int, default=100
         The largest number of passes over the data in ``fit``.
     tol : float, default=2e-3
-        ``fit`` stops when the smoothed energy of new batches has not decreased by this fraction
-        for ``max_no_improvement`` batches.
+        ``fit`` stops when the energy of new batches, relative to that of zero codes, has not
+        decreased by this fraction for ``max_no_improvement`` batches.
     max_no_improvement : int, default=3
         The number of batches without improvement after which ``fit`` stops. None means that all
-        ``max_iter`` passes are made.
+        ``max_iter`` passes are made. For ``encoder_weight=0`` the energy is averaged over 20,000
+        samples, or over one pass if that is less, and these averages are counted instead of
+        batches.
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
