@@ -28,7 +28,8 @@ def test_energies_are_averaged_over_windows() -> None:
     noise = [1.2, 0.8] * 20
     steady = [2.0, *(np.array(noise) * np.repeat(0.9 ** np.arange(20), 2))]
     assert n_batches(BatchStopping(1e-2, 2, 20), steady) == -1
-    assert n_batches(BatchStopping(1e-2, 2, 20), [2.0, *noise]) == 7
+    # The windows end after the batches 2, 4, 6 and 8. The first has the energy of one batch only.
+    assert n_batches(BatchStopping(1e-2, 2, 20), [2.0, *noise]) == 8
 
 
 def test_scale_of_a_batch_does_not_matter() -> None:

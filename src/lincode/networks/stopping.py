@@ -11,7 +11,7 @@ class BatchStopping:
     The energy of a batch before it is learned is divided by the energy of zero codes, ‖X‖²/p. This
     ratio varies much less between batches than the energy. It is averaged over windows of batches,
     and training stops if the average has not decreased by the fraction ``tol`` for ``patience``
-    windows.
+    windows. If a window is one pass over the data, training stops at the end of a pass.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ class BatchStopping:
 
     def add(self, n: int, energy: float, scale: float) -> bool:
         """Add a batch of n rows with the given mean energies; return whether training stops."""
-        if self.is_first:  # it is measured with an untrained network
+        self.n += n
+        if self.is_first:  # it is measured with an untrained network, so only its rows count
             self.is_first = False
             return False
-        self.n += n
         self.energy += n * energy
         self.scale += n * scale
         if self.n < self.window_rows:
