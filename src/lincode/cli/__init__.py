@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return CLOSED_PIPE
     except MemoryError as error:
         _print_message(
-            f"not enough memory: {error}. lincode fit --minibatch reads npy files in batches."
+            f"not enough memory: {error}. lincode fit --minibatch learns from batches."
         )
         return INVALID_INPUT
     except (InvalidInputError, MissingDependencyError, NotFittedError) as error:

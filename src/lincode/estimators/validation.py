@@ -137,6 +137,7 @@ def check_rows(
     """
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
+    _check_not_batches(X)
     accepted: dict[str, Any] = {
         "accept_sparse": "csr",
         "dtype": FLOAT_DTYPES,
@@ -153,6 +154,17 @@ def check_rows(
             f"X must contain numbers, but some entries are text ({error}); encode or drop the"
             " columns that are not numeric."
         ) from error
+
+
+def _check_not_batches(X: Any) -> None:
+    """Raise an error if X is an iterator, a callable or a list of arrays instead of one array."""
+    is_list = isinstance(X, list | tuple) and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
+    if is_list or isinstance(X, Iterator) or (callable(X) and not hasattr(X, "__array__")):
+        raise InvalidInputError(
+            f"X must be one array with one sample per row, got {type(X).__name__}"
+            f"{' of arrays' if is_list else ''}; MiniBatchSCNN.fit_batches learns from an iterable"
+            " of batches."
+        )
 
 
 def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
@@ -191,14 +203,21 @@ def check_scaled_rows(
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
         check_finite(estimator, X)
-    low, high = representable(X.dtype)
+    check_scale(largest, X.dtype, advice)
+    return X, lengths
+
+
+def check_scale(
+    largest: float, dtype: np.dtype[np.floating], advice: str = RESCALE_ADVICE
+) -> None:
+    """Check that the squares of data with this largest absolute value are representable."""
+    low, high = representable(dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
             f"the largest absolute value of X must be between {low:.0e} and {high:.0e}, because"
-            f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
+            f" {dtype} cannot represent the squares of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
-    return X, lengths
 
 
 def representable(dtype: np.dtype[np.floating]) -> tuple[float, float]:
