@@ -49,9 +49,8 @@ SECONDS_BETWEEN_LINES = 2.0
 def fit(args: argparse.Namespace) -> None:
     """Fit a model to the vectors in a file and save it."""
     _check_output(args.output, args.X)
-    folder = str(check_output_path(args.output).parent)
     opened = _open(args, args.X, dtype=args.dtype)
-    with opened.with_slices(folder, args.dtype) as vectors:
+    with opened.with_slices(_output_folder(args), args.dtype) as vectors:
         cls, message = _model_class(args, vectors)
         if message and not args.quiet:
             print(f"lincode: {message}", file=sys.stderr, flush=True)
@@ -80,9 +79,19 @@ def fit(args: argparse.Namespace) -> None:
 
 
 def _open(args: argparse.Namespace, path: str, dtype: str | None = None) -> Vectors:
+    """Open a file of vectors. Temporary files are in the folder of the output, which is a disk."""
     return open_vectors(
-        path, key=args.key, columns=args.columns, exclude=args.exclude, dtype=dtype
+        path,
+        key=args.key,
+        columns=args.columns,
+        exclude=args.exclude,
+        dtype=dtype,
+        folder=_output_folder(args),
     )
+
+
+def _output_folder(args: argparse.Namespace) -> str:
+    return str(check_output_path(args.output).parent)
 
 
 def _float_bytes(X: Any) -> int:

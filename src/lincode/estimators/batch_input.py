@@ -51,7 +51,7 @@ def scan_chunks(
             largest, longest = max(block_largest, largest), max(lengths.longest, longest)
             total += lengths.mean * block.shape[0]
             sample.add(block)
-    check_scale(largest, X.dtype)
+    check_scale(X, largest)
     return sample.result(), RowLengths(longest, total / X.shape[0])
 
 

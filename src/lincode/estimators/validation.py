@@ -203,19 +203,17 @@ def check_scaled_rows(
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
         check_finite(estimator, X)
-    check_scale(largest, X.dtype, advice)
+    check_scale(X, largest, advice)
     return X, lengths
 
 
-def check_scale(
-    largest: float, dtype: np.dtype[np.floating], advice: str = RESCALE_ADVICE
-) -> None:
-    """Check that the squares of data with this largest absolute value are representable."""
-    low, high = representable(dtype)
+def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
+    """Check that the squares of X, whose largest absolute value is given, are representable."""
+    low, high = representable(X.dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
             f"the largest absolute value of X must be between {low:.0e} and {high:.0e}, because"
-            f" {dtype} cannot represent the squares of other values; got {largest:.3g}."
+            f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
 

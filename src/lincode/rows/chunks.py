@@ -26,8 +26,8 @@ from lincode.rows.shuffling import ShuffleBuffer
 
 MAPPED_BYTES = 2**30
 """Rows of a memory-mapped array of at most this size are read one by one, in random order."""
-CHUNK_BYTES = 4 * 2**20
-"""The size of a chunk: a disk reads larger pieces hardly faster, and small ones mix better."""
+CHUNK_BYTES = 2**20
+"""The size of a chunk. A disk reads larger ones hardly faster, and the buffer mixes 128 of them."""
 BUFFER_BYTES = 128 * 2**20
 """The size of the buffer in which the rows of several chunks are mixed."""
 MIN_BUFFER_BATCHES, MAX_BUFFER_BATCHES = 1, 32
@@ -119,8 +119,8 @@ class ChunkedRows:
             return block.astype(self.dtype, copy=False)
         return np.ascontiguousarray(block, dtype=self.dtype)
 
-    def blocks(self, n_bytes: int = CHUNK_BYTES) -> Iterator[tuple[slice, Rows]]:
-        """Yield all rows in order, in blocks of about ``n_bytes``, with their position."""
+    def blocks(self, n_bytes: int = 0) -> Iterator[tuple[slice, Rows]]:
+        """Yield all rows in order, in chunks of at least ``n_bytes``, with their position."""
         start = 0
         for chunk in self.chunks:
             if (chunk.stop - start) * self.row_bytes >= n_bytes or chunk.stop == self.shape[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,8 +19,12 @@ from lincode.vectors.formats import import_pyarrow
 
 BLOCK_ENTRIES = 1_000_000
 """Number of entries in a block of a row group (8 MB of float64)."""
-BUFFER_BYTES = 2**18
+BUFFER_BYTES = 2**14
 """The part of a column that is read from the disk at once."""
+COLUMN_BYTES = 2_500_000
+"""The memory of a reader per column: a page of values, a page of a dictionary, and buffers."""
+READER_BYTES = 64 * 2**20
+"""The memory of the reader of a row group."""
 PARQUET_ERRORS = (ValueError, TypeError, LookupError, RuntimeError, OSError)
 """What pyarrow raises for a damaged parquet file. Its own exceptions derive from these."""
 
@@ -50,6 +55,8 @@ class ParquetRows:
         See ``select_columns``.
     dtype : dtype, default=None
         The dtype of the result. None means the common dtype of the columns.
+    folder : str, default=None
+        The folder of temporary files. None means that of the operating system.
     """
 
     def __init__(
@@ -58,8 +65,9 @@ class ParquetRows:
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
         dtype: Any = None,
+        folder: str | None = None,
     ) -> None:
-        self.pyarrow = import_pyarrow()
+        self.pyarrow, self.folder = import_pyarrow(), folder
         self.groups: list[RowGroup] = []
         schemas: dict[str, Any] = {}
         for file in _parquet_files(path):
@@ -145,32 +153,69 @@ class ParquetRows:
                     break
 
     def _group_blocks(self, group: RowGroup) -> Iterator[NDArray[Any]]:
-        n_rows, n = max(1, BLOCK_ENTRIES // len(self.names)), 0
         try:
             with self._open(group.path) as file:
-                for batch in file.iter_batches(
-                    n_rows, row_groups=[group.number], columns=self.names, use_threads=False
-                ):
-                    n += batch.num_rows
-                    yield self._array(batch, group)
-            if n != group.n_rows:
-                raise ValueError(f"it has {n} rows instead of {group.n_rows}")
+                n_columns, p = max(1, READER_BYTES // COLUMN_BYTES), self.shape[1]
+                group_bytes = group.n_rows * p * self.dtype.itemsize
+                if p <= n_columns or group_bytes <= READER_BYTES // 2:
+                    for block in self._batches(file, group, self.names):
+                        yield np.ascontiguousarray(block.T)
+                else:
+                    yield from self._transposed_blocks(file, group, n_columns)
         except InvalidInputError:
             raise
         except PARQUET_ERRORS as error:
             raise _damaged(f"{group.path}: {group.place}", error) from error
 
-    def _array(self, batch: Any, group: RowGroup) -> NDArray[Any]:
-        block = np.empty((batch.num_rows, len(self.names)), self.dtype)
-        for j, name in enumerate(self.names):
-            column = batch.column(name)
-            if column.null_count:
-                raise InvalidInputError(
-                    f"{group.path}: column {name!r} has missing values in {group.place}; fill"
-                    " them in or remove their rows."
-                )
-            block[:, j] = column.to_numpy()
-        return block
+    def _transposed_blocks(
+        self, file: Any, group: RowGroup, n_columns: int
+    ) -> Iterator[NDArray[Any]]:
+        """Yield a row group with many columns in blocks of rows, in bounded memory.
+
+        A reader keeps a few megabytes per column. So a few columns at a time are read and written
+        to a temporary file, which contains one block of rows after another, each with one column
+        after another.
+        """
+        p, itemsize = self.shape[1], self.dtype.itemsize
+        with tempfile.TemporaryFile(dir=self.folder) as temporary:
+            for first in range(0, p, n_columns):
+                start = 0
+                for block in self._batches(file, group, self.names[first : first + n_columns]):
+                    n = block.shape[1]
+                    temporary.seek((start * p + first * n) * itemsize)
+                    temporary.write(block.tobytes())
+                    start += n
+            temporary.seek(0)
+            size = self._block_rows()
+            for start in range(0, group.n_rows, size):
+                n = min(size, group.n_rows - start)
+                data = temporary.read(n * p * itemsize)
+                yield np.ascontiguousarray(np.frombuffer(data, self.dtype).reshape(p, n).T)
+
+    def _block_rows(self) -> int:
+        return max(1, BLOCK_ENTRIES // self.shape[1])
+
+    def _batches(self, file: Any, group: RowGroup, names: list[str]) -> Iterator[NDArray[Any]]:
+        """Yield some columns of a row group as arrays of shape (n_columns, n_rows)."""
+        n_left = group.n_rows
+        for batch in file.iter_batches(
+            self._block_rows(), row_groups=[group.number], columns=names, use_threads=False
+        ):
+            if batch.num_rows != min(self._block_rows(), n_left):
+                raise ValueError(f"{batch.num_rows} rows were found where {n_left} are left")
+            n_left -= batch.num_rows
+            block = np.empty((len(names), batch.num_rows), self.dtype)
+            for j, name in enumerate(names):
+                column = batch.column(name)
+                if column.null_count:
+                    raise InvalidInputError(
+                        f"{group.path}: column {name!r} has missing values in {group.place}; fill"
+                        " them in or remove their rows."
+                    )
+                block[j] = column.to_numpy()
+            yield block
+        if n_left:
+            raise ValueError(f"{n_left} rows are missing")
 
 
 def _parquet_files(path: str) -> list[str]:

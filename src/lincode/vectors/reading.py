@@ -217,11 +217,22 @@ def open_vectors(
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     dtype: Any = None,
+    folder: str | None = None,
 ) -> Vectors:
     """Open a file of vectors, of which parts are read when they are needed.
 
-    The parameters are those of ``read_vectors``, and the ``dtype`` to which rows of npy and parquet
-    files are converted. npz files are read completely.
+    npz files are read completely.
+
+    Parameters
+    ----------
+    path, key, columns, exclude
+        See ``read_vectors``.
+    dtype : dtype, default=None
+        The dtype to which the rows of npy, npz and parquet files are converted. None means that
+        they are not converted.
+    folder : str, default=None
+        The folder of temporary files, which parquet files with many columns and large row groups
+        need. None means that of the operating system.
 
     Returns
     -------
@@ -240,7 +251,7 @@ def open_vectors(
     (3, 2) [[0. 0.]
      [1. 0.]]
     """
-    vectors = _open(os.fspath(path), key, columns, exclude, dtype)
+    vectors = _open(os.fspath(path), key, columns, exclude, dtype, folder)
     if vectors.text is not None:
         _warn(vectors.text)
     return vectors
@@ -257,6 +268,7 @@ def _open(
     columns: Sequence[str] | None,
     exclude: Sequence[str] | None,
     dtype: Any = None,
+    folder: str | None = None,
 ) -> Vectors:
     is_folder = Path(name).is_dir()
     suffix = "csv" if name == STDIN else "parquet" if is_folder else file_format(name)
@@ -271,7 +283,7 @@ def _open(
         text = TextFile(name, columns, exclude)
         return Vectors(text.name, None, text.names, text)
     if suffix == "parquet":
-        rows = ParquetRows(name, columns, exclude, dtype)
+        rows = ParquetRows(name, columns, exclude, dtype, folder)
         return Vectors(name, rows, rows.names)
     X = map_npy(name) if suffix == "npy" else _read_npz(name, key)
     _check_array(name, X)

@@ -19,8 +19,8 @@ from lincode.exceptions import InvalidInputError
 from lincode.vectors.columns import check_column_names, select_columns
 from lincode.vectors.formats import STDIN, file_format, import_pyarrow, is_gzip
 
-BLOCK_BYTES = 16 * 2**20
-"""Size of the blocks in which pyarrow reads a csv file."""
+BLOCK_BYTES = 4 * 2**20
+"""Size of the blocks in which pyarrow reads a csv file. It needs about 40 times this memory."""
 BYTES_PER_CELL = 64
 """Upper bound of the length of a csv cell, used to make blocks large enough for one row."""
 MAX_LINE_BYTES = 2**28
