@@ -22,7 +22,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from lincode.exceptions import InvalidInputError, MissingDependencyError
-from lincode.vectors import FORMATS, atomic_write, parquet, read_vectors, reading, text, write_vectors
+from lincode.vectors import (
+    FORMATS,
+    atomic_write,
+    parquet,
+    read_vectors,
+    reading,
+    text,
+    write_vectors,
+)
 from lincode.vectors.columns import check_column_names
 
 X = np.random.default_rng(0).standard_normal((11, 3))
@@ -170,7 +178,9 @@ def test_empty_files_missing_files_and_folders(suffix: str, tmp_path: Path) -> N
         read_vectors(path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(IsADirectoryError, match="expected a file of vectors or a folder of parquet"):
+    with pytest.raises(
+        IsADirectoryError, match="expected a file of vectors or a folder of parquet"
+    ):
         read_vectors(path)
     with pytest.raises(IsADirectoryError, match="must be a file, not a folder"):
         write_vectors(path, [X], 11)

@@ -15,14 +15,15 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from lincode import SCNN, MiniBatchSCNN
+from lincode import SCNN, Iteration, MiniBatchSCNN
 from lincode.exceptions import InvalidInputError
 from lincode.rows import chunks
 
 
 def network(**parameters: Any) -> MiniBatchSCNN:
-    scnn: MiniBatchSCNN = MiniBatchSCNN(16, 0.1, batch_size=150, random_state=0)
-    return scnn.set_params(**parameters)
+    scnn: MiniBatchSCNN = MiniBatchSCNN(16, 0.1, random_state=0).set_params(batch_size=150)
+    scnn.set_params(**parameters)
+    return scnn
 
 
 class Slices:
@@ -250,7 +251,7 @@ def test_alpha_is_resolved_by_the_first_batch(digits: Any) -> None:
 
 
 def test_passes_end_at_max_iter(digits: Any) -> None:
-    seen = []
+    seen: list[Iteration] = []
     scnn = network(max_iter=2, max_no_improvement=None, callback=seen.append)
     scnn.fit_batches(batches_of(digits))
     assert scnn.n_iter_ == 2

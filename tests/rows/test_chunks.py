@@ -148,7 +148,7 @@ def test_arrays_that_cannot_be_used(array: Any, message: str) -> None:
 def test_unknown_shapes_are_refused() -> None:
     lazy = Lazy(np.ones((3, 2)))
     lazy.shape = (float("nan"), 2)
-    with pytest.raises(InvalidInputError, match="known shape.*compute_chunk_sizes"):
+    with pytest.raises(InvalidInputError, match=r"known shape.*compute_chunk_sizes"):
         ChunkedRows(lazy)
 
 
@@ -284,8 +284,7 @@ def test_closed_prefetch_closes_its_items_and_leaves_no_thread() -> None:
 
     def items() -> Iterator[int]:
         try:
-            for i in range(1000):
-                yield i
+            yield from range(1000)
         finally:
             closed.append(True)
 

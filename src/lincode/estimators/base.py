@@ -60,7 +60,7 @@ class BaseSCNN(CodingTransformer):
             return self._score(X)
         with closing(prefetch(ChunkedRows(X).blocks(READ_BYTES))) as blocks:
             total = sum(block.shape[0] * self._score(block) for _, block in blocks)
-        return total / int(X.shape[0])
+        return float(total / int(X.shape[0]))
 
     def _score(self, X: Any) -> float:
         X = self._check_samples(X, "exact")

@@ -1,4 +1,4 @@
-"""Training data that are not in memory: arrays that are read in chunks, and iterables of batches."""
+"""Training data that are not in memory: arrays read in chunks, and iterables of batches."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ class BatchInput:
 
     def __iter__(self) -> Generator[tuple[Rows, RowLengths], None, None]:
         """Yield each batch with its row lengths."""
-        for self.n_passes in range(1, 2 if self.one_pass else self.max_passes + 1):
+        for _ in range(1 if self.one_pass else self.max_passes):
+            self.n_passes += 1
             n_batches = 0
             for batch in self._new_iterator():
                 n_batches += 1

@@ -268,6 +268,7 @@ class MiniBatchSCNN(BaseSCNN):
     """
 
     energy_: float
+    stop_reason_: str
 
     def __init__(
         self,
@@ -431,9 +432,7 @@ class MiniBatchSCNN(BaseSCNN):
         batches = chunked.shuffled_batches(self.batch_size, self.max_iter, order)
         return sample, lengths, chunked.shape, prefetch(batches)
 
-    def _start_training(
-        self, X: Rows, lengths: RowLengths, rng: np.random.RandomState
-    ) -> bool:
+    def _start_training(self, X: Rows, lengths: RowLengths, rng: np.random.RandomState) -> bool:
         """Resolve alpha and start from samples X; return whether alpha is too large."""
         p = X.shape[1]
         m = self._n_units(p)

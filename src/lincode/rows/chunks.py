@@ -200,7 +200,7 @@ def _check_shape(shape: tuple[Any, ...]) -> None:
 def _chunk_slices(shape: tuple[int, int], row_bytes: int, stored: Any) -> list[slice]:
     """Return chunks of about CHUNK_BYTES that consist of whole stored chunks."""
     N, n_rows = shape[0], max(1, CHUNK_BYTES // row_bytes)
-    sizes = stored[0] if isinstance(stored, tuple) and stored else 1
+    sizes: Any = stored[0] if isinstance(stored, tuple) and stored else 1
     if isinstance(sizes, Integral):
         size = int(sizes)
         return blocks(N, size * max(1, n_rows // size))

@@ -65,20 +65,27 @@ class FileRows:
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(self.shape[0])
         block = np.empty((max(stop - start, 0), self.n_file_columns), self.file_dtype)
-        view = memoryview(block).cast("B") if block.size else memoryview(b"")
-        opened = open(self.file, "rb") if isinstance(self.file, str) else nullcontext(self.file)
-        n_read = 0
-        with self.lock, opened as file:
+        with self.lock, self._opened() as file:
             file.seek(self.offset + start * self.n_file_columns * self.file_dtype.itemsize)
-            while n_read < len(view) and (n := file.readinto(view[n_read:])):
-                n_read += n
-        if n_read < len(view):
+            complete = _read_into(file, block)
+        if not complete:
             raise InvalidInputError(
                 f"rows {start + 1} to {stop} cannot be read: the file was truncated."
             )
         if self.columns is not None:
             block = block[:, self.columns]
         return block.astype(self.dtype, copy=False)
+
+    def _opened(self) -> Any:
+        return open(self.file, "rb") if isinstance(self.file, str) else nullcontext(self.file)
+
+
+def _read_into(file: Any, block: NDArray[Any]) -> bool:
+    """Fill an array with the next bytes of a file; return False if there are not enough."""
+    view, n_read = block.reshape(-1).view(np.uint8).data, 0
+    while n_read < len(view) and (n := file.readinto(view[n_read:])):
+        n_read += n
+    return n_read == len(view)
 
 
 @contextmanager

@@ -90,9 +90,7 @@ class ParquetRows:
         """Add the row groups of a file, and return its schema."""
         try:
             with self._open(path) as file:
-                sizes = [
-                    file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)
-                ]
+                sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
                 schema = file.schema_arrow
         except PARQUET_ERRORS as error:
             raise _damaged(path, error) from error
