@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import n_calibration_rows
@@ -113,6 +114,7 @@ class SCNN(local.SCNN):
         positive_code: bool = False,
         positive_dict: bool = False,
         init: str | ArrayLike = "data",
+        init_size: int | str | None = "auto",
         solver: str = "auto",
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -142,6 +144,7 @@ class SCNN(local.SCNN):
             positive_code=positive_code,
             positive_dict=positive_dict,
             init=init,
+            init_size=init_size,
             solver=solver,
             max_iter=max_iter,
             tol=tol,
@@ -185,10 +188,12 @@ class SCNN(local.SCNN):
         self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
         too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=D is None)
         with blas_threads(matrix_threads(max(m, p), n_threads)):
-            start = self._start(rows, D)
+            rng = check_random_state(self.random_state)
+            start = self._start(rows, D, rng)
             if self.verbose:
                 print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
-            _, outcome = self._train(rows, start.D, start.C)
+            sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
+            _, outcome = self._train(rows, start.D, start.C, sizes, rng)
         self.n_lost_chunks_ = rows.n_lost
         messages = self._refine(self._refinement_sample(rows))
         return messages, outcome, take_sample(rows, 1000), too_large
@@ -202,10 +207,10 @@ class SCNN(local.SCNN):
                 " for data in memory, or dask.array.from_array."
             )
         dtype = check_collection(estimator, X, reset=reset)
-        rows = make_rows(client, X, self._n_units(X.shape[1]), dtype)
+        rows = make_rows(client, X, self._n_units(X.shape[1]), dtype, thread_count(self.n_jobs))
         if not np.isfinite(rows.row_lengths().mean):
             rows.check_finite()
-        check_scale(rows.largest, dtype)
+        check_scale(rows, rows.largest)
         return rows
 
     def _refinement_sample(self, rows: DaskRows) -> Rows:

@@ -24,7 +24,7 @@ from lincode.exceptions import InvalidInputError
 from lincode.rows import dask_chunks as tasks
 from lincode.rows.dask_chunks import Recipe, Versions
 from lincode.rows.dask_cluster import Chunks
-from lincode.rows.memory import dense
+from lincode.rows.memory import MemoryRows, dense
 from lincode.rows.protocol import RowLengths
 
 
@@ -56,11 +56,19 @@ class DaskRows:
         The number of units. The codes are zero at first.
     dtype : dtype
         The dtype of the rows.
+    n_threads : int, default=1
+        The number of threads of the client that process a ``subset``.
     """
 
     def __init__(
-        self, client: Client, chunks: list[Future], m: int, dtype: np.dtype[np.floating]
+        self,
+        client: Client,
+        chunks: list[Future],
+        m: int,
+        dtype: np.dtype[np.floating],
+        n_threads: int = 1,
     ) -> None:
+        self.n_threads = n_threads
         self.chunks, self.m, self._dtype = Chunks(client, chunks), m, np.dtype(dtype)
         scans = self.chunks.each(tasks.scan, dict.fromkeys(range(len(chunks)), ()))
         kept = [i for i, scan in enumerate(scans) if scan.n]
@@ -160,6 +168,10 @@ class DaskRows:
         sparse = any(map(scipy.sparse.issparse, parts))
         rows = scipy.sparse.vstack(parts, "csr") if sparse else np.concatenate(parts)
         return rows[np.argsort(order)]
+
+    def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
+        """Return a row source in the client of the rows with the given indices."""
+        return MemoryRows(self.take(indices), self.m, n_threads=self.n_threads)
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
