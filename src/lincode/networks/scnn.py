@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem
 from lincode.core.dictionary_step import dictionary_residual, dictionary_step
@@ -228,27 +229,14 @@ class SCNNTraining:
         )
 
     def replace_unused_atoms(self) -> None:
-        """Replace atoms that no row uses by the normalised residuals of the worst rows.
-
-        The codes and the encoder of these atoms are zero, so the energy does not change. A row
-        will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
-        otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
-        positive part, or by its negative part if that is longer and codes may be negative.
-        """
-        m, p = self.D.shape
+        """Replace atoms that no row uses. Their codes are zero, so the energy does not change."""
         unused = np.flatnonzero(self.stats.used == 0)
-        R: Array = self.rows.largest_residuals(self.D, len(unused)).astype(np.float64)
-        if self.weights.positive_dict:
-            R = longer_parts(R, signed=not self.weights.positive)
-        norms = np.linalg.norm(R, axis=1)
-        useful = (norms / p > self.weights.lam / m) & (norms > 0)
-        replaced = unused[: len(R)][useful]
-        if not replaced.size:
-            return
-        self.D = self.D.copy()
-        self.D[replaced] = R[useful] / norms[useful, None]
-        self.n_replaced += len(replaced)
-        self.momentum = Momentum(self.D, self.C)  # the last change is unrelated to the new atoms
+        D, replaced = replace_atoms(self.D, unused, self.rows, self.weights)
+        if replaced.size:
+            self.D = D
+            self.n_replaced += len(replaced)
+            # The last change is unrelated to the new atoms.
+            self.momentum = Momentum(self.D, self.C)
 
     def final_steps(self) -> Iterator[str]:
         """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
@@ -282,6 +270,29 @@ class SCNNTraining:
             ridge=self.ridge,
             n_replaced=self.n_replaced,
         )
+
+
+def replace_atoms(
+    D: Array, unused: NDArray[np.intp], rows: RowSource, weights: EnergyWeights
+) -> tuple[Array, NDArray[np.intp]]:
+    """Replace unused atoms by the normalised residuals of the worst rows.
+
+    A row will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
+    otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
+    positive part, or by its negative part if that is longer and codes may be negative. Returns the
+    dictionary and the indices of the atoms that were replaced.
+    """
+    m, p = D.shape
+    R: Array = rows.largest_residuals(D, len(unused)).astype(np.float64)
+    if weights.positive_dict:
+        R = longer_parts(R, signed=not weights.positive)
+    norms = np.linalg.norm(R, axis=1)
+    useful = (norms / p > weights.lam / m) & (norms > 0)
+    replaced = unused[: len(R)][useful]
+    if replaced.size:
+        D = D.copy()
+        D[replaced] = R[useful] / norms[useful, None]
+    return D, replaced
 
 
 def choose_ridge_for(

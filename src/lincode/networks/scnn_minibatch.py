@@ -7,12 +7,14 @@ codes of earlier rows are not updated, so their weight may decrease with their a
 2010 do this for plain dictionary learning, with one U and one D step per batch.)
 
 The first batch is learned nearly to convergence. A later batch needs only a few iterations. The
-memory does not grow with the number of batches.
+memory does not grow with the number of batches. Plain dictionary learning (η = 0) is faster with
+one U and one D step per batch: ``scnn_online.py``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +56,21 @@ class Stream:
     ridge: float | None = None
     """The ridge ρ relative to the mean eigenvalue of XᵀX; chosen by the first batch"""
 
+    def after_batch(self, X: Rows, **changes: Any) -> Stream:
+        """Return the state with some changes after one more batch X."""
+        return replace(
+            self,
+            precision=self.least_precision(X),
+            n_batches=self.n_batches + 1,
+            n_seen=self.n_seen + X.shape[0],
+            **changes,
+        )
+
+    def least_precision(self, X: Rows) -> np.dtype[np.floating]:
+        """Return the least precise dtype of any batch, including X."""
+        dtype: np.dtype[np.floating] = X.dtype
+        return max(dtype, self.precision or dtype, key=lambda dtype: np.finfo(dtype).eps)
+
     def learn(
         self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int
     ) -> tuple[Stream, SCNNTraining]:
@@ -65,7 +82,7 @@ class Stream:
             weights = replace(weights, ridge=self.ridge)
         n = X.shape[0]
         decay = 0.5 ** (n / half_life)
-        precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
+        precision = self.least_precision(X)
         past = None if self.stats is None else self.stats.weighted(decay)
         if past is not None:
             # Atoms with a total weight below half a row count as unused, so that they are replaced.
@@ -86,16 +103,13 @@ class Stream:
         per_row = training.factor.ridge / training.n * float(np.sum(training.C**2))
         batch_energy += n * eta / len(self.D) * per_row
         train(training, max_iter=MAX_BATCH_ITERATIONS, tol=tol)
-        stream = replace(
-            self,
+        stream = self.after_batch(
+            X,
             D=training.D,
             C=training.C,
             stats=training.stats,
             XtX=XtX,
             momentum=training.momentum,
-            precision=precision,
-            n_batches=self.n_batches + 1,
-            n_seen=self.n_seen + n,
             n_replaced=self.n_replaced + training.n_replaced,
             batch_energy=float(batch_energy) / n,
             ridge=training.ridge,
