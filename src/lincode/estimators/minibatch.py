@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.utils import check_random_state
 from lincode.core.calibration import n_calibration_rows
 from lincode.core.types import Array, Rows, row_squares
 from lincode.estimators.base import BaseSCNN
+from lincode.estimators.batch_input import BatchInput, n_sampled_rows, scan_chunks
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
@@ -35,8 +38,10 @@ from lincode.networks.scnn_online import (
 from lincode.networks.stopping import BatchStopping
 from lincode.networks.training import Callback, Iteration, Reason
 from lincode.rows.batches import RecentRows
+from lincode.rows.chunks import ChunkedRows, is_lazy
 from lincode.rows.memory import sample_indices
-from lincode.rows.protocol import RowSource
+from lincode.rows.prefetch import prefetch
+from lincode.rows.protocol import RowLengths, RowSource
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
 MAX_SMOOTHING, SMOOTHING_ROWS = 0.5, 5000
@@ -52,6 +57,7 @@ one pass. Otherwise it compares the energies of single batches."""
 MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
 CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
+ONE_PASS_REASON = "the batches ended; an iterator allows only one pass"
 
 
 class MiniBatchSCNN(BaseSCNN):
@@ -289,6 +295,7 @@ class MiniBatchSCNN(BaseSCNN):
     energy_path_: Array
     n_steps_: int
     n_samples_seen_: int
+    stop_reason_: str
     _stream: Stream
 
     def __init__(
@@ -357,8 +364,13 @@ class MiniBatchSCNN(BaseSCNN):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            The training samples. A memory-mapped array is read one batch at a time.
+        X : array-like, CSR matrix or lazily read array of shape (n_samples, n_features)
+            The training samples. An array that is not in memory is not read as a whole: a
+            memory-mapped array of more than 1 GiB, or an object with ``shape``, ``dtype`` and
+            slices of rows, such as a dataset of h5py and an array of zarr or Dask. It is read
+            once to check it and to resolve ``alpha``. Then chunks of consecutive rows are read
+            in random order, and their rows are mixed in a buffer of about 128 MiB. A thread
+            reads the next batch while the present one is learned.
         y : ignored
 
         Returns
@@ -367,40 +379,122 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            X, lengths = check_scaled_rows(self, X, reset=True)
-            N, p = X.shape
-            m, n_threads = self._n_units(p), thread_count(self.n_jobs)
-            self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
-            too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-            with blas_threads(matrix_threads(max(m, p), n_threads)):
-                batch = self._fit_batches(X, n_threads)
-            messages = self._refine(X)
+            rng = check_random_state(self.random_state)
+            sample, lengths, shape, batches = self._training_rows(X, rng)
+            (N, p), n_threads = shape, thread_count(self.n_jobs)
+            size = self._batch_size(p)
+            n_batches = self.max_iter * -(-N // size)
+            too_large = self._start_training(sample, lengths, rng)
+            m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
+            with blas_threads(matrix_threads(max(m, p), n_threads)), closing(batches):
+                batch = self._fit_batches(batches, lambda: n_batches, half_life, n_threads, N)
+            messages = self._refine(sample)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
-        for message in messages:
-            warn_user(message)
-        not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
-        if not_converged and self.max_no_improvement is not None:
-            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
-        self._warn_about_codes(batch, alpha_is_too_large=too_large)
+        self._warn_after_training(messages, batch, too_large)
         return self
 
-    def _fit_batches(self, X: Rows, n_threads: int) -> Rows:
-        """Learn batches until a stopping rule applies; return the last batch."""
-        rng = check_random_state(self.random_state)
+    def fit_batches(
+        self, batches: Iterable[Any] | Callable[[], Iterable[Any]], y: object = None
+    ) -> MiniBatchSCNN:
+        """Learn the dictionary and the encoder from an iterable of batches.
+
+        Each batch is learned as it is, in the given order, so the samples should be in random
+        order. A string ``alpha`` is resolved by the first batch, and the initial atoms are samples
+        of the first batch. Training stops as in ``fit``.
+
+        Parameters
+        ----------
+        batches : iterable of arrays, or callable that returns one
+            Arrays or CSR matrices of shape (any, n_features), each with at least ten times
+            ``n_components`` samples. If it is a callable, or an iterable that is not an iterator,
+            such as a list, at most ``max_iter`` passes are made. An iterator, such as a generator,
+            gives one pass.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lincode import MiniBatchSCNN
+        >>> rng = np.random.default_rng(0)
+        >>> batches = (rng.standard_normal((100, 5)) for _ in range(3))
+        >>> MiniBatchSCNN(n_components=8, random_state=0).fit_batches(batches).n_samples_seen_
+        300
+        """
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            rng, n_threads = check_random_state(self.random_state), thread_count(self.n_jobs)
+            source = BatchInput(self, batches, self.max_iter)
+            with closing(iter(source)) as incoming:
+                first, lengths = next(incoming)
+                m, p = self._n_units(first.shape[1]), first.shape[1]
+                too_large = self._start_training(first, lengths, rng)
+                if self.refine_max_iter > 0:
+                    source.start_sample(m, rng)
+                rows = chain([first], (X for X, _ in incoming))
+                half_life = HALF_LIFE_BATCHES * first.shape[0]
+                with blas_threads(matrix_threads(max(m, p), n_threads)):
+                    batch = self._fit_batches(rows, source.max_batches, half_life, n_threads)
+            if source.one_pass and self.stop_reason_ == MAX_ITER_REASON:
+                self.stop_reason_ = ONE_PASS_REASON
+            messages = self._refine(source.sample.result()) if source.sample else []
+            self.n_iter_ = source.n_passes
+        self._warn_after_training(messages, batch, too_large)
+        return self
+
+    def _training_rows(
+        self, X: Any, rng: np.random.RandomState
+    ) -> tuple[Rows, RowLengths, tuple[int, int], Generator[Rows, None, None]]:
+        """Return rows to start from, the row lengths, the shape of X, and its batches."""
+        if not is_lazy(X):
+            X, lengths = check_scaled_rows(self, X, reset=True)
+            return X, lengths, X.shape, self._batches(X, rng)
+        chunked = ChunkedRows(X)
+        refine = self.refine_max_iter > 0
+        n_sample = n_sampled_rows(self._n_units(X.shape[1]), chunked.row_bytes, refine=refine)
+        sample, lengths = scan_chunks(self, chunked, n_sample, rng)
+        # The thread has a generator of its own, because the start uses ``rng`` at the same time.
+        order = np.random.RandomState(rng.randint(2**31))
+        size = self._batch_size(X.shape[1])
+        batches = chunked.shuffled_batches(size, self.max_iter, order)
+        return sample, lengths, chunked.shape, prefetch(batches)
+
+    def _start_training(self, X: Rows, lengths: RowLengths, rng: np.random.RandomState) -> bool:
+        """Resolve alpha and start from samples X; return whether alpha is too large."""
+        p = X.shape[1]
+        m = self._n_units(p)
+        self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+        too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
         self._start_stream(X, rng)
-        N, size = X.shape[0], self._batch_size(X.shape[1])
-        n_batches = self.max_iter * -(-N // size)
-        half_life = min(HALF_LIFE_BATCHES * size, N)
+        return too_large
+
+    def _fit_batches(
+        self,
+        batches: Iterable[Rows],
+        n_batches: Callable[[], int],
+        half_life: float,
+        n_threads: int,
+        N: float = np.inf,
+    ) -> Rows:
+        """Learn batches until a stopping rule applies; return the last batch.
+
+        ``n_batches`` returns the largest number of batches, as far as it is known. N is the number
+        of samples of one pass, if it is known.
+        """
+        n_rows = n_calibration_rows(len(self._stream.D))
         window = 1 if self.encoder_weight > 0 else min(N, WINDOW_SAMPLES)
-        rule = BatchStopping(self.tol, self.max_no_improvement, window)
-        recent = RecentRows(min(N, n_calibration_rows(self._n_units(X.shape[1]))))
+        rule = BatchStopping(self.tol, self.max_no_improvement, int(window))
+        recent = RecentRows(int(min(N, n_rows)))
         start = time.perf_counter()
         self.stop_reason_ = MAX_ITER_REASON
-        for batch in self._batches(X, rng):
+        for batch in batches:
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False)
             recent.add(batch)
-            if self._on_batch(previous, n_batches, time.perf_counter() - start):
+            if self._on_batch(previous, n_batches(), time.perf_counter() - start):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
             scale = float(row_squares(batch).mean()) / batch.shape[1]
@@ -424,6 +518,14 @@ class MiniBatchSCNN(BaseSCNN):
         if self.encoder_weight > 0:
             return ENCODER_BATCH_SIZE
         return online_batch_size(self._n_units(n_features))
+
+    def _warn_after_training(self, messages: list[str], batch: Rows, too_large: bool) -> None:
+        for message in messages:
+            warn_user(message)
+        not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
+        if not_converged and self.max_no_improvement is not None:
+            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
+        self._warn_about_codes(batch, alpha_is_too_large=too_large)
 
     def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
         """Learn one more batch of any size. The first call starts the training.
@@ -487,7 +589,7 @@ class MiniBatchSCNN(BaseSCNN):
         self.energy_path_ = np.empty(0)
         self.n_steps_ = self.n_samples_seen_ = 0
 
-    def _batches(self, X: Rows, rng: np.random.RandomState) -> Iterator[Rows]:
+    def _batches(self, X: Rows, rng: np.random.RandomState) -> Generator[Rows, None, None]:
         """Yield batches of nearly equal size, in a new random order in each pass."""
         N, size = X.shape[0], self._batch_size(X.shape[1])
         for _ in range(self.max_iter):

@@ -176,6 +176,10 @@ class MemoryRows:
         """Return the present codes of the rows with the given indices."""
         return self.U[indices]
 
+    def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
+        """Return a row source of a copy of the rows with the given indices; its codes are zero."""
+        return MemoryRows(self.X[indices], self.U.shape[1], n_threads=self.n_threads)
+
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
         if not C.any():
