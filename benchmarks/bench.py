@@ -35,6 +35,7 @@ SECTIONS = (
     "training",
     "alpha_path",
     "scaling",
+    "wide",
     "shared_machine",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")

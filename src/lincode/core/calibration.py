@@ -36,7 +36,8 @@ MIN_LEVERAGE = 0.01
 """If the mean leverage is smaller, the outputs of the encoder are used as they are."""
 MAX_FOLD, FOLD_TOL = 0.1, 1e-3
 """With an iterative factor, at most this fraction of all rows is left out at a time, and the
-encoder without them is computed to this relative residual."""
+encoder without them is computed to this relative residual. On 6000 texts with 3000 words, the
+threshold is then 1.3 % above that of single rows; with 1e-2 it was 10 % below it."""
 DECODER_RIDGE = 1e-3
 """The weight, relative to the mean of SᵀS, that pulls the decoder towards the dictionary."""
 GAIN_RIDGE = 0.1

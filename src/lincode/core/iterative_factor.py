@@ -37,6 +37,9 @@ MAX_STEPS = 200
 """The largest number of conjugate gradient steps in one C step."""
 MIN_TOL = 1e-12
 """Residuals are not reduced below this, because of rounding."""
+NO_RIDGE_TOL = 0.01
+"""The tolerance is multiplied by this if there is no ridge. The error of the objective is the
+square of the residual divided by eigenvalues of XtX + ρ I, which may then be very small."""
 N_PROBES, LANCZOS_STEPS = 16, 40
 """The number of random vectors, and the number of Lanczos steps for each of them."""
 
@@ -52,24 +55,32 @@ class GramProducts:
     diagonal: Array | None = None
     """A diagonal matrix that is added, shape (p,)"""
 
-    def times(self, V: Array) -> Array:
-        """Compute XtX V for a float64 array V of shape (p, k)."""
+    def times(self, V: Array, *, exact: bool = False) -> Array:
+        """Compute XtX V for a float64 array V of shape (p, k).
+
+        Rows are multiplied in their own dtype, or in float64 if ``exact``. The sum over blocks is
+        in float64.
+        """
         out = np.zeros_like(V) if self.diagonal is None else self.diagonal[:, None] * V
-        for X in _blocks(self.parts):
-            out += X.T @ (X @ V)
-        for X in _blocks(self.removed):
-            out -= X.T @ (X @ V)
+        for X in _blocks(self.parts, exact):
+            out += X.T @ (X @ V.astype(X.dtype, copy=False))
+        for X in _blocks(self.removed, exact):
+            out -= X.T @ (X @ V.astype(X.dtype, copy=False))
         return out
 
     def quadratic(self, V: Array) -> float:
         """Compute ⟨V, XtX V⟩."""
+
+        def of(parts: tuple[Rows, ...]) -> float:
+            products = (X @ V.astype(X.dtype, copy=False) for X in _blocks(parts, False))
+            return sum(float(np.sum(np.square(Y, dtype=np.float64))) for Y in products)
+
         total = 0.0 if self.diagonal is None else float(self.diagonal @ (V * V).sum(axis=1))
-        total += sum(float(np.sum((X @ V) ** 2)) for X in _blocks(self.parts))
-        return total - sum(float(np.sum((X @ V) ** 2)) for X in _blocks(self.removed))
+        return total + of(self.parts) - of(self.removed)
 
 
-def _blocks(parts: tuple[Rows, ...]) -> Iterator[Any]:
-    """Yield blocks of rows in float64."""
+def _blocks(parts: tuple[Rows, ...], exact: bool) -> Iterator[Any]:
+    """Yield blocks of rows, in float64 if ``exact``."""
     for X in parts:
         N, p = X.shape
         sparse = scipy.sparse.issparse(X)
@@ -77,7 +88,7 @@ def _blocks(parts: tuple[Rows, ...]) -> Iterator[Any]:
         for start in range(0, N, size):
             # A CSR matrix is not copied if it is a single block.
             block = X if size >= N else X[start : start + size]
-            yield block.astype(np.float64, copy=False)
+            yield block.astype(np.float64, copy=False) if exact else block
 
 
 MapBlocks = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
@@ -136,7 +147,9 @@ class IterativeFactor(EncoderFactor):
 
     def product(self, C: Array) -> Array:
         out = np.empty(C.shape)
-        for units, block in self._map(lambda units: self._times(_columns(C, units)), len(C)):
+        for units, block in self._map(
+            lambda units: self._times(_columns(C, units), exact=True), len(C)
+        ):
             out[units] = block.T
         return out
 
@@ -179,7 +192,7 @@ class IterativeFactor(EncoderFactor):
         V = np.zeros((p, n_probes))
         if self.gram.diagonal is not None:
             V = np.sqrt(self.gram.diagonal)[:, None] * _signs(rng, V.shape)
-        for X in _blocks(self.gram.parts):
+        for X in _blocks(self.gram.parts, True):
             V += X.T @ _signs(rng, (X.shape[0], n_probes))
         nodes, weights = lanczos_quadrature(self.gram, V)
         return nodes, weights / n_probes
@@ -196,8 +209,8 @@ class IterativeFactor(EncoderFactor):
         units = [slice(j, min(j + UNITS_PER_BLOCK, m)) for j in range(0, m, UNITS_PER_BLOCK)]
         yield from zip(units, self.map_blocks(function, units), strict=True)
 
-    def _times(self, V: Array) -> Array:
-        out = self.gram.times(V)
+    def _times(self, V: Array, *, exact: bool = False) -> Array:
+        out = self.gram.times(V, exact=exact)
         if self.ridge > 0:
             out += self.ridge * V
         return out
@@ -206,10 +219,11 @@ class IterativeFactor(EncoderFactor):
         """Do conjugate gradient steps from c, in place, for the columns of b.
 
         A column is finished when its residual is at most ``tol`` times b, in the norm of the
-        inverse of the preconditioner. UtX is only as precise as the rows, so a smaller residual
-        than that has no meaning.
+        inverse of the preconditioner. UtX is only as precise as the rows, so a residual below
+        their precision has no meaning.
         """
-        tol = max(tol, MIN_TOL, 10 * float(np.finfo(self.precision).eps) ** 1.5)
+        tol = tol if self.ridge > 0 else NO_RIDGE_TOL * tol
+        tol = max(tol, MIN_TOL, 10 * float(np.finfo(self.precision).eps))
         scale = 1.0 / (self.column_norms**2 + self.ridge)[:, None] if self.ridge > 0 else 1.0
         target = tol**2 * np.einsum("ij,ij->j", b, b * scale)
         r = b - self._times(c) if c.any() else b

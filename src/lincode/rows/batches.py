@@ -49,9 +49,7 @@ class BatchRows(MemoryRows):
 
     def _check_memory(self, m: int) -> None:
         iterative, (N, p) = isinstance(self.XtX, StreamGram), self.shape
-        check_training_memory(
-            N, p, m, self.dtype, iterative=iterative, n_threads=self.n_threads
-        )
+        check_training_memory(N, p, m, self.dtype, iterative=iterative, n_threads=self.n_threads)
 
     def _compute_factor(self) -> EncoderFactor:
         if isinstance(self.XtX, StreamGram):
