@@ -120,6 +120,16 @@ def test_a_start_at_the_solution_needs_no_step(
     assert np.array_equal(C, before), "the start was overwritten"
 
 
+def test_units_that_need_different_numbers_of_steps(rng: np.random.Generator) -> None:
+    """Unit j is a combination of j + 1 eigenvectors, so it is finished after j + 1 steps."""
+    X = rng.standard_normal((40, 20))
+    eigenvectors = np.linalg.eigh(X.T @ X)[1]
+    UtX = np.tril(rng.uniform(1, 2, (16, 20)))[rng.permutation(16)] @ eigenvectors.T
+    factor = IterativeFactor.of(X)
+    C = encoder_step(UtX, factor, tol=1e-10)
+    assert_allclose(C, np.linalg.solve(X.T @ X, UtX.T).T, atol=1e-8 * np.abs(C).max())
+
+
 def test_blocks_of_units_do_not_change_the_result(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,9 +188,9 @@ def test_quadrature_is_exact_if_the_krylov_space_is_exhausted(rng: np.random.Gen
     X = rng.standard_normal((30, 6))
     V = rng.standard_normal((6, 2))
     V[:, 1] = np.linalg.eigh(X.T @ X)[1][:, 2]  # an eigenvector: one node
-    nodes, weights = lanczos_quadrature(IterativeFactor.of(X).gram, V)
+    nodes, roots = lanczos_quadrature(IterativeFactor.of(X).gram, V)
     inverse = np.linalg.inv(X.T @ X + np.eye(6))
-    assert_allclose(np.sum(weights / (nodes + 1)), np.trace(V.T @ inverse @ V), rtol=1e-9)
+    assert_allclose(np.sum(roots**2 / (nodes + 1)), np.trace(V.T @ inverse @ V), rtol=1e-9)
 
 
 @pytest.mark.parametrize("m", [4, 40])

@@ -70,9 +70,9 @@ class EncoderFactor(ABC):
 
     @abstractmethod
     def explained_spectrum(self, UtU: Array, UtX: Array) -> tuple[float, Array, Array]:
-        """Return ‖U‖², and nodes s and weights w with ⟨UtX f(XtX), UtX⟩ = Σ w f(s).
+        """Return ‖U‖², and nodes s and weights w with ⟨UtX f(XtX), UtX⟩ = Σ w s f(s).
 
-        The three values may belong to random combinations of the columns of U.
+        The weights have the scale of ‖U‖², so that they do not overflow. The three values may belong to random combinations of the columns of U.
         """
 
     def n_parameters(self, ridge: float) -> float:
@@ -117,7 +117,8 @@ class DirectFactor(EncoderFactor):
         return self.s2, self.s2
 
     def explained_spectrum(self, UtU: Array, UtX: Array) -> tuple[float, Array, Array]:
-        return float(np.trace(UtU)), self.s2, np.sum((UtX @ self.V) ** 2, axis=0)
+        explained = np.sum((UtX @ self.V / np.sqrt(self.s2)) ** 2, axis=0)
+        return float(np.trace(UtU)), self.s2, explained
 
 
 def encoder_step(
@@ -195,7 +196,8 @@ def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> flo
     errors = []
     for ratio in RIDGE_RATIOS:
         ridge = ratio * factor.mean_eigenvalue
-        error = max(total - float(explained @ ((s2 + 2 * ridge) / (s2 + ridge) ** 2)), 0.0)
+        missed = ridge / (s2 + ridge)
+        error = max(total - float(explained @ (1 - missed**2)), 0.0)
         # With as many parameters as rows the error is zero; the bound avoids 0/0.
         freedom = max(1 - factor.n_parameters(ridge) / n, 1e-6)
         errors.append(error / freedom**2)

@@ -188,22 +188,24 @@ class IterativeFactor(EncoderFactor):
         rng, p = np.random.RandomState(0), len(self.column_norms)
         n_probes = min(N_PROBES, p)
         if n_probes == p:  # the columns of a root of XtX give the exact sum
-            return lanczos_quadrature(self.gram, _root(self.gram.times(np.eye(p))))
+            nodes, roots = lanczos_quadrature(self.gram, _root(self.gram.times(np.eye(p))))
+            return nodes, roots**2
         V = np.zeros((p, n_probes))
         if self.gram.diagonal is not None:
             V = np.sqrt(self.gram.diagonal)[:, None] * _signs(rng, V.shape)
         for X in _blocks(self.gram.parts, True):
             V += X.T @ _signs(rng, (X.shape[0], n_probes))
-        nodes, weights = lanczos_quadrature(self.gram, V)
-        return nodes, weights / n_probes
+        nodes, roots = lanczos_quadrature(self.gram, V)
+        return nodes, roots**2 / n_probes
 
     def explained_spectrum(self, UtU: Array, UtX: Array) -> tuple[float, Array, Array]:
         m = len(UtX)
         G = np.eye(m)
         if m > N_PROBES:
             G = _signs(np.random.RandomState(1), (m, N_PROBES)) / N_PROBES**0.5
-        nodes, weights = lanczos_quadrature(self.gram, UtX.T @ G)
-        return float(np.vdot(G, UtU @ G)), nodes, weights
+        nodes, roots = lanczos_quadrature(self.gram, UtX.T @ G)
+        explained = np.divide(roots, np.sqrt(nodes), out=np.zeros_like(roots), where=nodes > 0)
+        return float(np.vdot(G, UtU @ G)), nodes, explained**2
 
     def _map(self, function: Callable[[slice], Any], m: int) -> Iterator[tuple[slice, Any]]:
         units = [slice(j, min(j + UNITS_PER_BLOCK, m)) for j in range(0, m, UNITS_PER_BLOCK)]
@@ -253,7 +255,7 @@ class IterativeFactor(EncoderFactor):
 
 
 def lanczos_quadrature(gram: GramProducts, V: Array) -> tuple[Array, Array]:
-    """Return nodes s and weights w with Σ_k V[:, k]ᵀ f(XtX) V[:, k] ≈ Σ w f(s).
+    """Return nodes s and roots w of weights with Σ_k V[:, k]ᵀ f(XtX) V[:, k] ≈ Σ w² f(s).
 
     Nodes are at least 0. The vectors are not orthogonalised again: rounding then repeats some
     nodes, which does not change the sum.
@@ -279,7 +281,7 @@ def lanczos_quadrature(gram: GramProducts, V: Array) -> tuple[Array, Array]:
     for alpha, beta, length in zip(alphas.T, betas.T, lengths, strict=True):
         s, Q = eigh_tridiagonal(alpha, beta[:-1])
         nodes.append(np.maximum(s, 0))
-        weights.append(length**2 * Q[0] ** 2)
+        weights.append(length * Q[0])
     return np.concatenate(nodes), np.concatenate(weights)
 
 
