@@ -36,6 +36,7 @@ SECTIONS = (
     "alpha_path",
     "scaling",
     "wide",
+    "out_of_core",
     "shared_machine",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")

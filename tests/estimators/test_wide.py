@@ -115,6 +115,27 @@ def test_stream_is_close_to_the_exact_one(request: pytest.FixtureRequest) -> Non
     assert_allclose(wide.energy_, -wide.score(X), rtol=0.05)
 
 
+@pytest.mark.parametrize("partial", [False, True])
+def test_stream_without_encoder_weight(request: pytest.FixtureRequest, partial: bool) -> None:
+    X = texts(900, 150)
+
+    def trained() -> MiniBatchSCNN:
+        model = MiniBatchSCNN(10, encoder_weight=0.0, random_state=0, half_life=float("inf"))
+        if not partial:
+            return model.fit(X)
+        return model.partial_fit(X[:500]).partial_fit(X[500:])
+
+    exact = trained()
+    request.getfixturevalue("iterative")
+    wide = trained()
+    assert_allclose(wide.components_, exact.components_, atol=1e-9)
+    assert wide.encoder_ridge_ == exact.encoder_ridge_
+    outputs, expected = X @ wide.encoder_.T, X @ exact.encoder_.T
+    # After fit, XᵀX is that of a sample; after partial_fit, that of earlier parts is approximate.
+    error = np.linalg.norm(outputs - expected) / np.linalg.norm(expected)
+    assert error < (0.2 if partial else 1e-4)
+
+
 @pytest.mark.usefixtures("iterative")
 def test_stream_is_saved_and_continued(tmp_path: Path) -> None:
     X = texts(400, 150, np.float32)

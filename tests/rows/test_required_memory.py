@@ -83,6 +83,7 @@ def test_a_failed_fit_does_not_change_the_estimator(
         ((5000, 2048), False, False),
         ((2048, 60_000), True, True),
         ((2048, 5000), False, False),
+        ((1500, 50_000), False, True),
         ((5000, 2049), False, True),
         ((200_000, 9000), False, True),
         ((20_000, 50_000), True, True),

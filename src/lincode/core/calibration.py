@@ -99,12 +99,15 @@ def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFacto
         X, eps = X.astype(np.float64), float(np.finfo(np.float64).eps)
         UtX = np.asarray(X.T @ U.astype(np.float64)).T
     ridge = max(factor.ridge, eps**0.5 * factor.mean_eigenvalue)
-    W = (UtX @ factor.V) / (factor.s2 + ridge)
-    XV = np.asarray(X @ factor.V)
+    roots = np.sqrt(factor.s2 + ridge)
+    # The products have the precision of X; float64 would take twice as long.
+    V = (factor.V / roots).astype(X.dtype)
+    W = ((UtX @ factor.V) / roots).astype(X.dtype)
+    XV = np.asarray(X @ V)
     Z = XV @ W.T
-    h = np.sum(XV**2 / (factor.s2 + ridge), axis=1)
+    h = np.einsum("ij,ij->i", XV, XV, dtype=np.float64)
     freedom = np.maximum(1 - h, 1e-12)[:, None]
-    loo = np.ascontiguousarray(U - (U - Z) / freedom)
+    loo = np.ascontiguousarray(U - (U - Z) / freedom.astype(X.dtype))
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
     # which the gains would magnify without bound.
     rounding = 10 * eps / freedom

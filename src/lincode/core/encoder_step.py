@@ -72,7 +72,8 @@ class EncoderFactor(ABC):
     def explained_spectrum(self, UtU: Array, UtX: Array) -> tuple[float, Array, Array]:
         """Return ‖U‖², and nodes s and weights w with ⟨UtX f(XtX), UtX⟩ = Σ w s f(s).
 
-        The weights have the scale of ‖U‖², so that they do not overflow. The three values may belong to random combinations of the columns of U.
+        The weights have the scale of ‖U‖², so that they do not overflow. The three values may
+        belong to random combinations of the columns of U.
         """
 
     def n_parameters(self, ridge: float) -> float:
@@ -122,7 +123,7 @@ class DirectFactor(EncoderFactor):
 
 
 def encoder_step(
-    UtX: Array, factor: EncoderFactor, start: Array | None = None, tol: float = 0.0
+    UtX: Array, factor: EncoderFactor, start: Array | None = None, tol: float = 1e-6
 ) -> Array:
     """Return the minimum-norm minimiser of ‖U − X Cᵀ‖² + ρ‖C‖² over C.
 
@@ -186,11 +187,15 @@ def _cutoff(n: int, dtype: np.dtype[np.floating]) -> float:
     return max(4 * n * float(np.finfo(np.float64).eps), (100 * float(np.finfo(dtype).eps)) ** 2)
 
 
-def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> float:
+def choose_ridge(
+    UtU: Array, UtX: Array, n: float, factor: EncoderFactor, N: float | None = None
+) -> float:
     """Return the ratio of ``RIDGE_RATIOS`` with the smallest generalised cross-validation error.
 
-    GCV(ρ) = ‖U − X Cᵀ‖² / (1 − h/N)² with the effective number of parameters
-    h = Σ s2/(s2 + ρ). It is computed from sums over rows only.
+    GCV(ρ) = ‖U − X Cᵀ‖² / (1 − h/n)² with the effective number of parameters
+    h = Σ s2/(s2 + ρ). It is computed from sums over n rows only. If these are a sample of N rows,
+    the error is multiplied by (1 + h/N) / (1 + h/n), because an encoder that is fitted to more rows
+    has a smaller variance.
     """
     total, s2, explained = factor.explained_spectrum(UtU, UtX)
     errors = []
@@ -199,8 +204,9 @@ def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> flo
         missed = ridge / (s2 + ridge)
         error = max(total - float(explained @ (1 - missed**2)), 0.0)
         # With as many parameters as rows the error is zero; the bound avoids 0/0.
-        freedom = max(1 - factor.n_parameters(ridge) / n, 1e-6)
-        errors.append(error / freedom**2)
+        h = factor.n_parameters(ridge)
+        freedom = max(1 - h / n, 1e-6)
+        errors.append(error / freedom**2 * (1 + h / (N or n)) / (1 + h / n))
     return RIDGE_RATIOS[int(np.argmin(errors))]
 
 

@@ -1,9 +1,13 @@
-"""One batch of a stream: the earlier batches are represented by the sums of their statistics."""
+"""Batches of a stream: one batch with the sums of the earlier ones, and the last rows seen."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+
+import numpy as np
+import scipy.sparse
 
 from lincode.core.encoder_step import EncoderFactor, factor_gram
 from lincode.core.energy import CodeStats
@@ -60,3 +64,23 @@ class BatchRows(MemoryRows):
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
         present = super()._sum(stats_of)
         return present if self.past is None else present + self.past
+
+
+class RecentRows:
+    """The last batches of a stream, with about ``limit`` rows."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.batches, self.n = limit, deque[Rows](), 0
+
+    def add(self, X: Rows) -> None:
+        """Add a batch, and forget the oldest ones that are not needed."""
+        self.batches.append(X)
+        self.n += X.shape[0]
+        while self.n - self.batches[0].shape[0] >= self.limit:
+            self.n -= self.batches.popleft().shape[0]
+
+    def rows(self) -> Rows:
+        """Return the rows as one array or CSR matrix."""
+        if scipy.sparse.issparse(self.batches[0]):
+            return scipy.sparse.vstack(list(self.batches), format="csr")
+        return np.concatenate(list(self.batches))

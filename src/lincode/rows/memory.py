@@ -37,8 +37,9 @@ MIN_THREAD_ENTRIES = 100_000
 MAX_DIRECT_BYTES = 2**31
 """If the factorisation of XᵀX would need more memory, the C step is iterative. The limit is fixed,
 so that the result does not depend on the machine."""
-MAX_SPARSE_DIRECT = 2048
-"""The largest smaller dimension of sparse rows for which XᵀX is factored."""
+MAX_SPARSE_DIRECT, MAX_SPARSE_BYTES = 2048, 2**29
+"""The largest smaller dimension of sparse rows, and the largest memory, for which XᵀX is
+factored."""
 CHUNK_ROWS = 2048
 """The number of rows whose statistics are computed by one matrix product."""
 
@@ -140,8 +141,10 @@ def needs_iterative_factor(X: Rows) -> bool:
     sparse rows are cheap, so that the iterative factor is faster for them in smaller dimensions.
     """
     N, p = X.shape
-    limit = MAX_SPARSE_DIRECT if scipy.sparse.issparse(X) else np.inf
-    return min(N, p) > limit or direct_factor_bytes(N, p) > MAX_DIRECT_BYTES
+    size = direct_factor_bytes(N, p)
+    if scipy.sparse.issparse(X) and (min(N, p) > MAX_SPARSE_DIRECT or size > MAX_SPARSE_BYTES):
+        return True
+    return size > MAX_DIRECT_BYTES
 
 
 def is_wide_stream(p: int) -> bool:
@@ -217,6 +220,10 @@ class MemoryRows:
     def take_codes(self, indices: NDArray[np.intp]) -> Array:
         """Return the present codes of the rows with the given indices."""
         return self.U[indices]
+
+    def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
+        """Return a row source of a copy of the rows with the given indices; its codes are zero."""
+        return MemoryRows(self.X[indices], self.U.shape[1], n_threads=self.n_threads)
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
