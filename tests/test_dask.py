@@ -100,6 +100,7 @@ def test_energies_do_not_depend_on_the_workers(
         {"encoder_weight": 0.0},
         {"positive_code": True, "positive_dict": True},
         {"refine_max_iter": 3},
+        {"init_size": 60},
         {"fit_decoder": True, "encoder_ridge": 0.1},
         {"alpha": "0.1*max", "init": np.eye(64)[:20]},
     ],

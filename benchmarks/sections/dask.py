@@ -25,6 +25,8 @@ from lincode import SCNN, Iteration
 N_ROWS, CHUNK_ROWS = 200_000, 20_000
 
 
+PARAMETERS: dict[str, Any] = {"random_state": 0, "n_jobs": 1, "tol": 0, "init_size": None}
+"""All iterations use all rows."""
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**30}
 """Environment variables with which worker processes keep freed memory (docs/scale.md)."""
 
@@ -72,9 +74,7 @@ def single_process(path: Path, m: int, n_iter: int) -> dict[str, Any]:
     """Train SCNN with one thread."""
     clock = Clock(time.process_time)
     wall = time.perf_counter()
-    SCNN(m, ALPHA, random_state=0, n_jobs=1, max_iter=n_iter, tol=0, callback=clock).fit(
-        np.load(path)
-    )
+    SCNN(m, ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(np.load(path))
     cpu = time.process_time() - clock.times[0]
     return {"cpu": cpu, "wall": time.perf_counter() - wall, "iterations": np.diff(clock.times)}
 
@@ -110,9 +110,7 @@ def on_cluster(
         )
         clock = Clock(cpu)
         wall = time.perf_counter()
-        lincode.dask.SCNN(
-            m, ALPHA, random_state=0, n_jobs=1, max_iter=n_iter, tol=0, callback=clock
-        ).fit(X)
+        lincode.dask.SCNN(m, ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(X)
         wall = time.perf_counter() - wall
         return {
             "cpu": cpu() - clock.times[0],
@@ -148,9 +146,9 @@ def scheduler_memory(X: Any, n_iter: int = 50) -> Row:
             tasks.append(client.run_on_scheduler(count_tasks))
             megabytes.append(resident_bytes() / 1e6)
 
-        lincode.dask.SCNN(
-            50, ALPHA, random_state=0, n_jobs=1, max_iter=n_iter, tol=0, callback=record
-        ).fit(da.from_array(X, chunks=(500, -1)))
+        lincode.dask.SCNN(50, ALPHA, **PARAMETERS, max_iter=n_iter, callback=record).fit(
+            da.from_array(X, chunks=(500, -1))
+        )
     return Row(
         f"scheduler over {n_iter} iterations, 4 chunks, m=50",
         f"{tasks[9]} tasks after 10 and {tasks[-1]} after {len(tasks)} iterations;"

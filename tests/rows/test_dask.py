@@ -132,6 +132,16 @@ def test_equally_long_residuals_are_in_the_order_of_the_rows(client: Client) -> 
     rows.close()
 
 
+def test_subset_is_in_memory(client: Client, digits: Any) -> None:
+    rows, _ = pair(client, digits)
+    indices = np.array([0, 36, 37, 599])
+    subset = rows.subset(indices)
+    assert isinstance(subset, MemoryRows)
+    assert_array_equal(subset.X, digits[indices])
+    assert subset.U.shape == (4, M)
+    rows.close()
+
+
 def test_wide_rows_are_factored_like_rows_in_memory(client: Client, digits: Any) -> None:
     X = digits[:20]
     rows = dask_rows(client, [X[:7], X[7:]])

@@ -103,9 +103,7 @@ def _frame_dtype(X: Any) -> np.dtype[Any]:
         return np.dtype(np.float64)
 
 
-def make_rows(
-    client: Client, X: Any, m: int, dtype: np.dtype[Any], n_threads: int = 1
-) -> DaskRows:
+def make_rows(client: Client, X: Any, m: int, dtype: np.dtype[Any], n_threads: int = 1) -> DaskRows:
     """Return the row source of a checked collection. It starts to compute X."""
     make = dask.delayed(make_chunk)
     futures = client.compute([make(blocks, m, dtype) for blocks in _row_blocks(X)])

@@ -24,8 +24,9 @@ from lincode.exceptions import InvalidInputError
 from lincode.rows import dask_chunks as tasks
 from lincode.rows.dask_chunks import Recipe, Versions
 from lincode.rows.dask_cluster import Chunks
-from lincode.rows.memory import MemoryRows, dense
+from lincode.rows.memory import MAX_DIRECT_BYTES, MemoryRows, dense
 from lincode.rows.protocol import RowLengths
+from lincode.rows.required_memory import direct_factor_bytes
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ class DaskRows:
         """Return the factorisation of XᵀX, which is computed once."""
         if self._factor is None:
             N, p = self.shape
+            if direct_factor_bytes(N, p) > MAX_DIRECT_BYTES:
+                raise InvalidInputError(
+                    f"X has {p} features, which is too many for a cluster, because XᵀX is factored"
+                    " in the client; use lincode.SCNN, or fewer features."
+                )
             if p <= N:
                 XtX = self.chunks.reduce(tasks.gram_of, lambda i: (), tasks.add_all)
                 self._factor = factor_gram(XtX, self.dtype)

@@ -60,6 +60,9 @@ class ChunkRows(MemoryRows):
     def __init__(self, X: Rows, m: int) -> None:
         super().__init__(X, m, n_threads=1)
 
+    def _check_memory(self, m: int) -> None:
+        """Do nothing: a worker does not train, and Dask limits its memory."""
+
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
         # The blocks of MemoryRows are smaller if there are few rows, so that threads can share
         # them, and each costs the time to add two matrices.

@@ -263,6 +263,12 @@ def balance(
         chunks.setdefault(home, []).append(i)
     total = {worker: sum(weights[i] for i in chunks[worker]) for worker in threads}
     moves: dict[int, str] = {}
+
+    def larger_load(i: int, source: str, target: str) -> float:
+        """Return the larger load of two workers after a move."""
+        remaining = (total[source] - weights[i]) / threads[source]
+        return max(remaining, (total[target] + weights[i]) / threads[target])
+
     while True:
         most = max(threads, key=lambda worker: total[worker] / threads[worker])
         load = total[most] / threads[most]
@@ -271,7 +277,8 @@ def balance(
         better = [i for i in chunks[most] if (total[target] + weights[i]) / threads[target] < load]
         if not better:
             return moves
-        i = max(better, key=lambda i: (weights[i], i))
+        _, _, last = min((larger_load(i, most, target), weights[i], -i) for i in better)
+        i = -last
         moves[i] = target
         chunks[most].remove(i)
         chunks[target].append(i)
