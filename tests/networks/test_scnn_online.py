@@ -49,7 +49,7 @@ def test_sums_are_those_of_the_codes_with_weights_by_age(digits: Any) -> None:
     assert_allclose(stats.UtU, one.U.T @ one.U / 2 + two.U.T @ two.U)
     assert_allclose(stats.UtX, one.U.T @ one.X / 2 + two.U.T @ two.X)
     assert_allclose(stats.n, 200 / 2 + 100)
-    assert second.XtX is not None
+    assert isinstance(second.XtX, np.ndarray)
     assert_allclose(second.XtX, one.X.T @ one.X / 2 + two.X.T @ two.X)
 
 
@@ -113,7 +113,7 @@ def test_encoder_of_a_batch_is_optimal_for_the_sums_over_the_stream(digits: Any)
     fitted, rows, trained = batch_training(stream, batch, WEIGHTS, n_threads=1)
     stats = stats_of(stream)
     assert_allclose(rows.stats().UtX, stats.UtX)
-    assert fitted.XtX is not None
+    assert isinstance(fitted.XtX, np.ndarray)
     factor = factor_gram(fitted.XtX, digits.dtype)
     assert encoder_residual(fitted.C, stats.UtU, stats.UtX, factor) < 1e-6
     assert_array_equal(fitted.D, stream.D)
@@ -132,7 +132,7 @@ def test_final_sums_are_those_of_new_codes_with_the_weight_of_the_stream(digits:
     assert dictionary_residual(fitted.D, stats) < 1e-3
     assert encoder_residual(fitted.C, stats.UtU, stats.UtX, trained.factor) < 1e-6
     assert_allclose(rows.take_codes(np.arange(600)).T @ digits, stats.UtX)
-    assert fitted.XtX is not None
+    assert isinstance(fitted.XtX, np.ndarray)
     assert_allclose(fitted.XtX, weight / 600 * digits.T @ digits)
 
 

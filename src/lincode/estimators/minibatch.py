@@ -68,7 +68,8 @@ class MiniBatchSCNN(BaseSCNN):
         E = 1/p ‖X − U D‖² + η/m (‖U − X Cᵀ‖² + ρ‖C‖²) + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
 
     Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. XᵀX, of shape (p, p), is
-    factored once per batch, so p should not exceed a few thousand. ``fit`` visits the samples in
+    factored once per batch; with more than about 9,000 features it is replaced by its leading
+    directions and its diagonal. ``fit`` visits the samples in
     random order until the energy of batches, measured before they are learned, no longer
     decreases. ``partial_fit`` learns one batch of any size.
 

@@ -40,6 +40,8 @@ MAX_STEP_TOL, MIN_STEP_TOL = 1e-2, 1e-6
 """The range of the tolerance of the steps, which follows the change of the energy."""
 STEP_TOL_FRACTION = 0.3
 """The tolerance of the steps as a fraction of the last relative change of the energy."""
+ENCODER_TOL_RATIO = 10.0
+"""The tolerance of an iterative C step before the last, relative to that of the other steps."""
 MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
 """The largest number of dictionary sweeps in an iteration and after the last one."""
 MAX_MOMENTUM = 0.9
@@ -178,7 +180,8 @@ class SCNNTraining:
         self.update_dictionary(self.step_tol, MAX_SWEEPS)
         yield "dictionary"
         if self.weights.eta > 0:
-            self.C = encoder_step(self.stats.UtX, self.factor)
+            tol = ENCODER_TOL_RATIO * self.step_tol
+            self.C = encoder_step(self.stats.UtX, self.factor, self.C, tol)
             yield "encoder"
         self.momentum = Momentum(D, C, age + 1)
 
@@ -242,7 +245,7 @@ class SCNNTraining:
         """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
         self.update_dictionary(self.final_tol, MAX_FINAL_SWEEPS)
         yield "dictionary"
-        self.C = encoder_step(self.stats.UtX, self.factor)
+        self.C = encoder_step(self.stats.UtX, self.factor, self.C, self.final_tol)
         yield "encoder"
 
     def result(self) -> Trained:

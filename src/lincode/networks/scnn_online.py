@@ -17,6 +17,7 @@ from lincode.core.dictionary_step import dictionary_residual, dictionary_step, d
 from lincode.core.encoder_step import choose_ridge, encoder_residual, encoder_step
 from lincode.core.energy import CodeStats
 from lincode.core.init import nonnegative_atoms
+from lincode.core.stream_gram import StreamGram
 from lincode.core.types import Array, Rows, row_squares
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import (
@@ -27,9 +28,9 @@ from lincode.networks.scnn import (
     Trained,
     replace_atoms,
 )
-from lincode.networks.scnn_minibatch import Stream
+from lincode.networks.scnn_minibatch import Stream, gram_after
 from lincode.rows.batches import BatchRows
-from lincode.rows.memory import MemoryRows, gram
+from lincode.rows.memory import MemoryRows
 
 MIN_BATCH_SIZE = 512
 """A batch has this number of rows, or as many rows as units if that is more."""
@@ -51,6 +52,8 @@ class OnlineBatch:
     X: Rows
     U: Array
     past: CodeStats | None
+    XtX: Array | StreamGram | None
+    """The result of ``Stream.gram_before``, if it is kept"""
 
 
 def learn_online(
@@ -114,31 +117,29 @@ def _learn_part(
     if unused.size:
         D, unused = replace_atoms(D, unused, rows, weights)
         stats, past = stats.without(unused), past and past.without(unused)
-    XtX = None
-    if keep_gram:
-        XtX = gram(X) + (0.0 if stream.XtX is None else decay * stream.XtX)
+    before = stream.gram_before(X, decay) if keep_gram else None
     learned = stream.after_batch(
         X,
         D=D,
         stats=stats,
-        XtX=XtX,
+        XtX=None if before is None else gram_after(before, X, m),
         momentum=Momentum(D, stream.C),
         n_replaced=stream.n_replaced + len(unused),
         batch_energy=batch_energy / n,
     )
-    return learned, OnlineBatch(X, rows.U, past)
+    return learned, OnlineBatch(X, rows.U, past, before)
 
 
 def batch_training(
     stream: Stream, batch: OnlineBatch, weights: EnergyWeights, *, n_threads: int
 ) -> tuple[Stream, BatchRows, Trained]:
     """Fit the encoder to the sums over the stream, whose last batch is given."""
-    assert stream.XtX is not None
+    assert batch.XtX is not None
     rows = BatchRows(
         batch.X,
         len(stream.D),
         batch.past,
-        stream.XtX,
+        batch.XtX,
         precision=stream.precision,
         n_threads=n_threads,
     )
@@ -157,7 +158,7 @@ def final_training(
     weight. If X has at least this weight, the dictionary is also computed from them.
     """
     assert stream.stats is not None
-    XtX = gram(X)
+    XtX = Stream(stream.D, stream.C).gram_before(X, 1.0)
     rows = BatchRows(X, len(stream.D), None, XtX, precision=stream.precision, n_threads=n_threads)
     problem = _lasso(stream.D, weights, rows)
     stats = rows.update_codes(problem, tol=FINAL_TOL, max_iter=MAX_CODE_STEPS)
@@ -172,7 +173,9 @@ def final_training(
         )
         stream = replace(stream, D=D)
     fitted, trained = _fit_encoder(stream, rows, stats, weights)
-    return replace(fitted, stats=stats.weighted(weight), XtX=weight * XtX), rows, trained
+    XtX = gram_after(XtX, X, len(stream.D))
+    XtX = XtX.weighted(weight) if isinstance(XtX, StreamGram) else weight * XtX
+    return replace(fitted, stats=stats.weighted(weight), XtX=XtX), rows, trained
 
 
 def _fit_encoder(
