@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse import diags
 
 from lincode.core.encoder_step import EncoderFactor, Thresholding
 from lincode.core.types import Array, Rows
@@ -48,11 +49,18 @@ def n_calibration_rows(m: int) -> int:
 
 
 def leave_one_out_outputs(
-    X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: EncoderFactor
+    X: Rows,
+    U: Array,
+    C: Array,
+    UtX: Array,
+    n: float,
+    factor: EncoderFactor,
+    weights: Array | None = None,
 ) -> Array:
     """Return the leave-one-out outputs of the encoder for some rows and their trained codes.
 
-    C is the encoder, UtX and n are those of all rows.
+    C is the encoder, UtX and n are those of all rows. A weight of 2 means two equal rows, one of
+    which is left out.
     """
     leverage = float(np.sum(factor.s2 / (factor.s2 + factor.ridge))) / n
     if leverage < MIN_LEVERAGE:
@@ -61,7 +69,8 @@ def leave_one_out_outputs(
     # its rounding error is divided by the ridge, so the smallest ridge depends on the precision.
     eps = float(np.finfo(X.dtype).eps)
     too_small = factor.ridge < eps**0.5 * factor.mean_eigenvalue
-    if too_small and X.dtype != np.float64 and X.shape[0] == n:  # X are all rows
+    all_rows = X.shape[0] == n and weights is None
+    if too_small and X.dtype != np.float64 and all_rows:
         X, eps = X.astype(np.float64), float(np.finfo(np.float64).eps)
         UtX = np.asarray(X.T @ U.astype(np.float64)).T
     ridge = max(factor.ridge, eps**0.5 * factor.mean_eigenvalue)
@@ -69,6 +78,7 @@ def leave_one_out_outputs(
     XV = np.asarray(X @ factor.V)
     Z = XV @ W.T
     h = np.sum(XV**2 / (factor.s2 + ridge), axis=1)
+    h = h if weights is None else np.minimum(weights, 1) * h
     freedom = np.maximum(1 - h, 1e-12)[:, None]
     loo = np.ascontiguousarray(U - (U - Z) / freedom)
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
@@ -78,13 +88,17 @@ def leave_one_out_outputs(
     return loo
 
 
-def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
+def matching_threshold(
+    Z: Array, density: float, *, positive: bool, weights: Array | None = None
+) -> float:
     """Return the threshold at which outputs Z of the encoder have the given density.
 
     Only outputs above the threshold give a code, so it is the largest output that gives none. If
     several outputs are equally large, the density that is closer to the given one is chosen.
     """
     magnitude = np.maximum(Z, 0) if positive else np.abs(Z)
+    if weights is not None:
+        return _weighted_threshold(magnitude, density, weights)
     wanted = round(min(1.0, density) * magnitude.size)
     if wanted == magnitude.size:
         return 0.0
@@ -94,6 +108,24 @@ def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
     n_at_least = np.count_nonzero(magnitude >= threshold)
     if n_at_least - wanted < wanted - n_above:
         threshold = magnitude[magnitude < threshold].max(initial=0.0)
+    return float(threshold)
+
+
+def _weighted_threshold(magnitude: Array, density: float, weights: Array) -> float:
+    """Do what ``matching_threshold`` does for rows with weights."""
+    order = np.argsort(magnitude, axis=None, kind="stable")
+    values = magnitude.ravel()[order]
+    below = np.cumsum(np.repeat(weights, magnitude.shape[1])[order])
+    total, slack = below[-1], 1e-9 * below[-1]
+    wanted = min(1.0, density) * total
+    if wanted >= total - slack:
+        return 0.0
+    threshold = values[np.searchsorted(below, total - wanted - slack)]
+    first, last = np.searchsorted(values, threshold), np.searchsorted(values, threshold, "right")
+    above = total - below[last - 1]
+    at_least = total - (below[first - 1] if first else 0.0)
+    if at_least - wanted < wanted - above - slack:
+        threshold = values[first - 1] if first else 0.0
     return float(threshold)
 
 
@@ -107,13 +139,19 @@ class CodedRows:
     """‖X‖²"""
 
     @classmethod
-    def of(cls, Z: Array, X: Rows, thresholding: Thresholding) -> CodedRows:
+    def of(
+        cls, Z: Array, X: Rows, thresholding: Thresholding, weights: Array | None = None
+    ) -> CodedRows:
         """Compute the sums for outputs Z of the encoder and rows X."""
-        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X)
+        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X, weights)
 
     @classmethod
-    def of_codes(cls, S: Array, X: Rows) -> CodedRows:
-        """Compute the sums for codes S and rows X."""
+    def of_codes(cls, S: Array, X: Rows, weights: Array | None = None) -> CodedRows:
+        """Compute the sums for codes S and rows X, which may have weights."""
+        if weights is not None:
+            root = np.sqrt(weights).astype(S.dtype)
+            S = S * root[:, None]
+            X = diags(root) @ X if hasattr(X, "indptr") else X * root[:, None]
         values = X.data if hasattr(X, "indptr") else X
         return cls(
             StS=np.asarray(S.T @ S, dtype=np.float64),

@@ -15,10 +15,10 @@ from lincode.core.calibration import n_calibration_rows
 from lincode.core.types import Rows
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_number,
-    check_scaled_rows,
     parse_alpha,
     unchanged_on_failure,
 )
@@ -26,6 +26,7 @@ from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import SCNNTraining
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.training import Callback, Iteration, Reason
+from lincode.rows.batches import BatchRows
 from lincode.rows.memory import sample_indices
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
@@ -323,14 +324,18 @@ class MiniBatchSCNN(BaseSCNN):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
         """Learn the dictionary and the encoder from batches in random order.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            The training samples. A memory-mapped array is read one batch at a time.
+            The training samples. A memory-mapped array is read one batch at a time. Missing
+            entries are NaN, or masked in a masked array.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of the samples. A sample with the weight 2 counts as two equal samples, and
+            one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
@@ -338,14 +343,15 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            X, lengths = check_scaled_rows(self, X, reset=True)
-            N, p = X.shape
+            samples = check_samples(self, X, sample_weight, reset=True)
+            self._check_refinement(samples)
+            lengths, (N, p) = samples.lengths, samples.X.shape
             m, n_threads = self._n_units(p), thread_count(self.n_jobs)
             self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                batch = self._fit_batches(X, n_threads)
-            messages = self._refine(X)
+                batch = self._fit_batches(samples, n_threads)
+            messages = self._refine_samples(samples)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         for message in messages:
             warn_user(message)
@@ -355,16 +361,24 @@ class MiniBatchSCNN(BaseSCNN):
         self._warn_about_codes(batch, alpha_is_too_large=too_large)
         return self
 
-    def _fit_batches(self, X: Rows, n_threads: int) -> Rows:
+    def _refine_samples(self, samples: Samples) -> list[str]:
+        """Refine the encoder on samples, of which at most as many are copied as are needed."""
+        X = samples.X
+        if self.refine_max_iter > 0 and samples.has_missing:
+            chosen = sample_indices(X.shape[0], self._n_refinement_samples())
+            X = self._predicted(X[chosen])[0]
+        return self._refine(X)
+
+    def _fit_batches(self, samples: Samples, n_threads: int) -> Rows:
         """Learn batches until a stopping rule applies; return the last batch."""
         rng = check_random_state(self.random_state)
-        self._start_stream(X, rng)
-        N = X.shape[0]
+        self._start_stream(samples, rng)
+        N = samples.X.shape[0]
         n_batches = self.max_iter * -(-N // self.batch_size)
         half_life = min(HALF_LIFE_BATCHES * self.batch_size, N)
         start, best, n_no_improvement = time.perf_counter(), np.inf, 0
         self.stop_reason_ = MAX_ITER_REASON
-        for batch in self._batches(X, rng):
+        for batch in self._batches(samples, rng):
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             training = self._learn_batch(batch, half_life, n_threads)
             energy = self.energy_
@@ -377,16 +391,19 @@ class MiniBatchSCNN(BaseSCNN):
                 self.stop_reason_ = CONVERGED_REASON
                 break
         self._set_batch_weights(training)
-        return batch
+        return batch.X
 
-    def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
+    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
         """Learn one more batch of any size. The first call starts the training.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            The samples of the batch.
+            The samples of the batch. Missing entries are NaN, or masked in a masked array.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of the samples. A sample with the weight 2 counts as two equal samples, and
+            one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
@@ -401,14 +418,15 @@ class MiniBatchSCNN(BaseSCNN):
                     " calibrate(X) with a larger sample."
                 )
             first = not hasattr(self, "_stream")
-            X, lengths = check_scaled_rows(self, X, reset=first)
-            m, p = self._n_units(X.shape[1]), X.shape[1]
+            samples = check_samples(self, X, sample_weight, reset=first, allow_unobserved=not first)
+            lengths = samples.lengths
+            m, p = self._n_units(samples.X.shape[1]), samples.X.shape[1]
             n_threads = thread_count(self.n_jobs)
             if first or parse_alpha(self.alpha)[1] is None:
                 self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             if first:
                 too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-                self._start_stream(X, check_random_state(self.random_state))
+                self._start_stream(samples, check_random_state(self.random_state))
                 self.stop_reason_ = PARTIAL_FIT_REASON
                 self.n_iter_ = 1
             elif len(self._stream.D) != m:
@@ -419,34 +437,48 @@ class MiniBatchSCNN(BaseSCNN):
             start = time.perf_counter()
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                training = self._learn_batch(X, HALF_LIFE_BATCHES * self.batch_size, n_threads)
+                training = self._learn_batch(
+                    samples, HALF_LIFE_BATCHES * self.batch_size, n_threads
+                )
                 self._set_batch_weights(training)
             self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
         if first:
-            self._warn_about_codes(X, alpha_is_too_large=too_large)
+            self._warn_about_codes(samples.X, alpha_is_too_large=too_large)
         return self
 
-    def _start_stream(self, X: Rows, rng: np.random.RandomState) -> None:
+    def _start_stream(self, samples: Samples, rng: np.random.RandomState) -> None:
         for name in ("matching_threshold_", "gains_"):  # they belong to the previous stream
             self.__dict__.pop(name, None)
-        start = self._new_start(lambda indices: X[indices], X.shape, X.dtype, rng)
+        X = samples.X
+        start = self._new_start(lambda rows: samples.take(rows).filled()[0], X.shape, X.dtype, rng)
         self._stream = Stream(D=start.D, C=start.C)
         self.energy_path_ = np.empty(0)
         self.n_steps_ = self.n_samples_seen_ = 0
 
-    def _batches(self, X: Rows, rng: np.random.RandomState) -> Iterator[Rows]:
+    def _batches(self, samples: Samples, rng: np.random.RandomState) -> Iterator[Samples]:
         """Yield batches of nearly equal size, in a new random order in each pass."""
-        N = X.shape[0]
+        N = samples.X.shape[0]
         for _ in range(self.max_iter):
             for rows in np.array_split(rng.permutation(N), -(-N // self.batch_size)):
-                yield X[np.sort(rows)]
+                yield samples.take(np.sort(rows))
 
-    def _learn_batch(self, X: Rows, half_life: float, n_threads: int) -> SCNNTraining:
+    def _learn_batch(self, samples: Samples, half_life: float, n_threads: int) -> SCNNTraining:
         """Learn one batch, update the smoothed energy and return the training on the batch."""
         if self.half_life is not None:
             half_life = float(self.half_life)
+        X, missing = samples.X, None
+        if samples.has_missing and self._stream.n_batches == 0:
+            X, missing = samples.filled()
+        elif samples.has_missing:
+            X, missing = np.array(X), np.isnan(X)
+            self._stream.predict(X, missing)
         stream, training = self._stream.learn(
-            X, self._weights(), half_life=half_life, n_threads=n_threads
+            X,
+            self._weights(),
+            half_life=half_life,
+            n_threads=n_threads,
+            row_weights=samples.weights,
+            missing=missing,
         )
         self._stream = stream
         energy = smoothed = stream.batch_energy
@@ -470,13 +502,13 @@ class MiniBatchSCNN(BaseSCNN):
     def _set_batch_weights(self, training: SCNNTraining) -> None:
         """Set the fitted attributes after training on a batch."""
         rows = training.rows
+        assert isinstance(rows, BatchRows)
         sample = sample_indices(rows.shape[0], n_calibration_rows(len(training.C)))
         # The calibration is averaged over batches.
         first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
-        past_weight = 0.0 if first else max(1 - rows.shape[0] / training.n, 0.0)
-        self._set_weights(
-            training.result(), rows.take(sample), rows.take_codes(sample), past_weight
-        )
+        n = rows.shape[0] if rows.weights is None else float(rows.weights.sum())
+        past_weight = 0.0 if first else max(1 - n / training.n, 0.0)
+        self._set_weights(training.result(), rows, sample, past_weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

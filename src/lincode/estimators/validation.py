@@ -133,8 +133,11 @@ def check_rows(
     """Return X as a dense or CSR matrix of float64 or float32, without a copy if possible.
 
     The estimator stores the number and names of the features (``reset``) or compares them with
-    those of the training data. Without an estimator neither is done.
+    those of the training data. Without an estimator neither is done. Masked entries of a masked
+    array become NaN.
     """
+    if isinstance(X, np.ma.MaskedArray):
+        X = _masked_to_nan(X)
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
     accepted: dict[str, Any] = {
@@ -155,6 +158,14 @@ def check_rows(
         ) from error
 
 
+def _masked_to_nan(X: Any) -> Any:
+    """Return a masked array as an array of floats with NaN at the masked entries."""
+    if not np.ma.is_masked(X) or X.dtype.kind not in "fiub":
+        return X.data
+    dtype = X.dtype if X.dtype in FLOAT_DTYPES else np.dtype(np.float64)
+    return X.astype(dtype).filled(np.nan)
+
+
 def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
     """Return whether scikit-learn's validation would return X as it is, apart from its values.
 
@@ -170,11 +181,11 @@ def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
     )
 
 
-def check_finite(estimator: BaseEstimator | None, X: Rows) -> None:
-    """Check that X contains neither NaN nor infinity."""
+def check_finite(estimator: BaseEstimator | None, X: Rows, *, allow_nan: bool = False) -> None:
+    """Check that X contains neither NaN (unless it is allowed) nor infinity."""
     name = None if estimator is None else type(estimator).__name__
     try:
-        assert_all_finite(X, input_name="X", estimator_name=name)
+        assert_all_finite(X, input_name="X", estimator_name=name, allow_nan=allow_nan)
     except ValueError as error:
         raise InvalidInputError(str(error)) from error
 
@@ -191,6 +202,12 @@ def check_scaled_rows(
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
         check_finite(estimator, X)
+    check_scale(X, largest, advice)
+    return X, lengths
+
+
+def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
+    """Check that the squares of X, whose largest absolute value is given, are representable."""
     low, high = representable(X.dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
@@ -198,7 +215,6 @@ def check_scaled_rows(
             f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
-    return X, lengths
 
 
 def representable(dtype: np.dtype[np.floating]) -> tuple[float, float]:

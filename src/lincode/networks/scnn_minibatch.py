@@ -15,15 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.calibration import matching_threshold, n_calibration_rows
 from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats, energy
+from lincode.core.missing_fill import SecondMoments
+from lincode.core.missing_step import prediction_error
 from lincode.core.types import Array, Rows
 from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining
 from lincode.networks.training import train
 from lincode.rows.batches import BatchRows
 from lincode.rows.memory import dense, dense_blocks, gram, sample_indices
+from lincode.rows.missing import predict_rows
 
 FIRST_BATCH_TOL, LATER_BATCH_TOL = 1e-3, 1e-2
 """Training on a batch ends when the relative change of the energy is at most this."""
@@ -55,33 +59,54 @@ class Stream:
     """The ridge ρ relative to the mean eigenvalue of XᵀX; chosen by the first batch"""
 
     def learn(
-        self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int
+        self,
+        X: Rows,
+        weights: EnergyWeights,
+        *,
+        half_life: float,
+        n_threads: int,
+        row_weights: Array | None = None,
+        missing: NDArray[np.bool_] | None = None,
     ) -> tuple[Stream, SCNNTraining]:
         """Return the state after one more batch, and the training on this batch.
 
-        The weight of a row is halved after ``half_life`` further rows.
+        The weight of a row is halved after ``half_life`` further rows. The rows of the batch may
+        have weights. If entries are missing, X must contain a prediction of them (``predict``),
+        and it is overwritten.
         """
         if weights.ridge is None:
             weights = replace(weights, ridge=self.ridge)
-        n = X.shape[0]
+        n = X.shape[0] if row_weights is None else float(row_weights.sum())
         decay = 0.5 ** (n / half_life)
         precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
         past = None if self.stats is None else self.stats.weighted(decay)
         if past is not None:
             # Atoms with a total weight below half a row count as unused, so that they are replaced.
             past = past.without(np.flatnonzero(past.used < 0.5))
-        XtX = gram(X) + (0.0 if self.XtX is None else decay * self.XtX)
-        rows = BatchRows(X, len(self.D), past, XtX, precision=precision, n_threads=n_threads)
+        past_XtX = None if self.XtX is None else decay * self.XtX
+        XtX = gram(X, weights=row_weights) + (0.0 if past_XtX is None else past_XtX)
+        rows = BatchRows(
+            X,
+            len(self.D),
+            past,
+            XtX,
+            precision=precision,
+            n_threads=n_threads,
+            past_XtX=past_XtX,
+            weights=row_weights,
+            missing=missing,
+        )
         self._set_initial_codes(rows, weights)
         tol = FIRST_BATCH_TOL if past is None or not past.used.any() else LATER_BATCH_TOL
         training = SCNNTraining(rows, self.D, self.C, weights, tol=tol, precision=precision)
         if self.momentum is not None:
             training.momentum = self.momentum
         training.update_codes(training.D, training.C, tol=HELD_OUT_TOL)
-        lam, eta = weights.lam, weights.eta
+        if rows.has_missing:
+            training.update_missing()
+        eta = weights.eta
         batch_energy = sum(
-            energy(dense(X[block]), rows.U[block], training.D, training.C, lam, eta)
-            for block in dense_blocks(X)
+            _block_energy(rows, block, training.D, training.C, weights) for block in dense_blocks(X)
         )
         per_row = training.factor.ridge / training.n * float(np.sum(training.C**2))
         batch_energy += n * eta / len(self.D) * per_row
@@ -90,17 +115,22 @@ class Stream:
             self,
             D=training.D,
             C=training.C,
-            stats=training.stats,
-            XtX=XtX,
+            stats=replace(training.stats, prediction_error=0.0),  # it concerns this batch only
+            XtX=rows.XtX,
             momentum=training.momentum,
             precision=precision,
             n_batches=self.n_batches + 1,
-            n_seen=self.n_seen + n,
+            n_seen=self.n_seen + X.shape[0],
             n_replaced=self.n_replaced + training.n_replaced,
             batch_energy=float(batch_energy) / n,
             ridge=training.ridge,
         )
         return stream, training
+
+    def predict(self, X: Array, missing: NDArray[np.bool_]) -> None:
+        """Overwrite the missing entries of X by a linear prediction from all rows seen so far."""
+        assert self.XtX is not None
+        predict_rows(X, missing, SecondMoments(self.XtX, is_factor=False))
 
     def _set_initial_codes(self, rows: BatchRows, weights: EnergyWeights) -> None:
         """Set the codes to those of the encoder, with the density of the codes seen so far."""
@@ -111,3 +141,15 @@ class Stream:
         Z = np.asarray(sample @ self.C.astype(rows.dtype).T)
         threshold = matching_threshold(Z, density, positive=weights.positive)
         rows.set_codes(self.C, Thresholding("soft", threshold, positive=weights.positive))
+
+
+def _block_energy(
+    rows: BatchRows, block: slice, D: Array, C: Array, weights: EnergyWeights
+) -> float:
+    """Return the energy of some rows of a batch, without the ridge."""
+    w, f = (None if a is None else a[block] for a in (rows.weights, rows.penalties))
+    X = dense(rows.X[block])
+    total = energy(X, rows.U[block], D, C, weights.lam, weights.eta, weights=w, penalties=f)
+    if rows.prediction is not None:
+        total += prediction_error(X, rows.prediction[block], w) / D.shape[1]
+    return total
