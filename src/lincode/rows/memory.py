@@ -158,6 +158,9 @@ class MemoryRows:
         missing: NDArray[np.bool_] | None = None,
     ) -> None:
         self.X, self.n_threads = X, n_threads
+        if missing is not None:
+            # Features that are zero in all rows stay zero, without rounding errors.
+            missing = missing & X.any(axis=0)
         self.weights, self.missing = weights, missing
         self.penalties = None if missing is None else penalty_factors(missing)
         self.prediction = None if missing is None else X.copy()
