@@ -36,6 +36,7 @@ SECTIONS = (
     "alpha_path",
     "scaling",
     "shared_machine",
+    "missing",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
 

@@ -152,7 +152,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             network = self._check_parameters(y)
             validate_data(self, X, skip_check_array=True)
             rows = check_rows(None, X, reset=False, check_finite=False)
-            lengths = check_samples(None, rows, sample_weight, reset=False).lengths
+            lengths = check_samples(None, rows, sample_weight, reset=False, warn=False).lengths
             weights = None
             if sample_weight is not None:
                 weights = check_sample_weight(sample_weight, rows.shape[0])

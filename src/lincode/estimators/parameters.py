@@ -73,7 +73,7 @@ class ParametrisedSCNN(DictionaryTransformer):
         float
         """
         self._check_parameters()
-        samples = check_samples(None, X, reset=False)
+        samples = check_samples(None, X, reset=False, warn=False)
         p = samples.X.shape[1]
         return lam_max(samples.lengths.longest, self._n_units(p), p)
 

@@ -63,11 +63,13 @@ def check_samples(
     *,
     reset: bool,
     allow_unobserved: bool = False,
+    warn: bool = True,
 ) -> Samples:
     """Return validated samples without those of weight 0 or without an observed entry.
 
     NaN means that an entry is missing. Infinite entries are not accepted. A feature of which no
-    entry is observed is an error, unless ``allow_unobserved`` is true.
+    entry is observed is an error, unless ``allow_unobserved`` is true. ``warn`` says whether to
+    warn about samples without an observed entry.
     """
     X = check_rows(estimator, X, reset=reset, check_finite=False)
     weights = None if sample_weight is None else check_sample_weight(sample_weight, X.shape[0])
@@ -91,7 +93,8 @@ def check_samples(
     if observed.empty.any():
         if observed.empty.all():
             raise InvalidInputError("all entries of X are NaN; at least one must be observed.")
-        warn_empty(estimator, int(observed.empty.sum()))
+        if warn:
+            warn_empty(estimator, int(observed.empty.sum()))
         kept = ~observed.empty
         X, weights = X[kept], None if weights is None else weights[kept]
     return Samples(X, observed.lengths, weights, observed.means, unobserved)
@@ -109,10 +112,11 @@ def check_infinity(estimator: BaseEstimator | None, X: Rows) -> None:
 
 def warn_empty(estimator: BaseEstimator | None, n: int) -> None:
     """Warn that samples have no observed entry."""
-    name = "" if estimator is None else f"{type(estimator).__name__}: "
+    name = "SCNN" if estimator is None else type(estimator).__name__
+    have = "1 sample has" if n == 1 else f"{n} samples have"
     warn_user(
-        f"{name}{n} samples have no observed entry; they are ignored in training, and their codes"
-        " are zero."
+        f"{name}: {have} no observed entry. Training ignores such samples, and their codes are"
+        " zero."
     )
 
 
