@@ -65,7 +65,7 @@ def test_fit_scans_the_rows_once_before_training(
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
     calls: list[str] = []
     names = {
-        "lincode.estimators.validation.scan_rows": "scan",
+        "lincode.estimators.samples.scan_rows": "scan",
         "lincode.rows.memory.scan_rows": "scan",
         "lincode.estimators.validation.assert_all_finite": "assert_all_finite",
     }

@@ -79,8 +79,9 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         largest, lengths = scan_rows(X)
         if not np.isfinite(lengths.mean):
             check_infinity(self, X)
-            largest = float(np.nanmax(np.abs(X), initial=0))
-            self._warn_about_empty(X)
+            if not issparse(X):
+                largest = float(np.fmax.reduce(np.abs(X), axis=None, initial=0))  # ignores NaN
+                self._warn_about_empty(X)
         check_scale(X, largest)
         return X
 

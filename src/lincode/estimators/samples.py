@@ -80,7 +80,7 @@ def check_samples(
         check_scale(X, largest)
         return Samples(X, lengths, weights)
     check_infinity(estimator, X)
-    if not np.isnan(X).any():  # the squares overflow
+    if scipy.sparse.issparse(X) or not np.isnan(X).any():  # the squares overflow
         check_scale(X, largest)
     observed = scan_observed(X, weights)
     check_scale(X, observed.largest)

@@ -250,6 +250,9 @@ class SCNN(BaseSCNN):
     The codes of the paper are those of ``SCNN(threshold="alpha", threshold_mode="soft",
     fit_gains=False, encoder_ridge=0)``.
 
+    Missing entries of X are NaN. ``fit`` treats them as unknowns of the energy, and ``reconstruct``
+    predicts them; see docs/missing.md.
+
     References
     ----------
     Montalto, Tessitore, Prevete: A linear approach for sparse coding by a two-layer neural

@@ -208,6 +208,17 @@ class MemoryRows:
         """Return the present codes of the rows with the given indices."""
         return self.U[indices]
 
+    def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
+        """Return a row source of a copy of the rows with the given indices; its codes are zero."""
+        X = self.X if self.prediction is None else self.prediction
+        return MemoryRows(
+            X[indices],
+            self.U.shape[1],
+            n_threads=self.n_threads,
+            weights=None if self.weights is None else self.weights[indices],
+            missing=None if self.missing is None else self.missing[indices],
+        )
+
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
         if not C.any():
