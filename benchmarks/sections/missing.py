@@ -87,7 +87,7 @@ def compare(name: str, train: Any, test: Any, fraction: float) -> Row:
     return Row(
         f"missing entries, {name} ({len(train)}×{train.shape[1]}), {fraction:.0%} missing",
         measured,
-        "error ≤ that of KNN",
+        "≤ that of KNN",
         best <= errors["KNN"],
         {"errors": errors, "seconds": seconds},
     )

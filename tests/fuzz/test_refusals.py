@@ -35,7 +35,6 @@ BAD_DATA: dict[str, Callable[[Any], Any]] = {
     "NaN in CSR": lambda X: scipy.sparse.csr_matrix(_with_entry(X, np.nan)),
     "infinity in a frame": lambda X: pd.DataFrame(_with_entry(X, np.inf)),
     "text": lambda X: _with_entry(X, "many", object),
-    "None": lambda X: _with_entry(X, None, object),
     "complex": lambda X: _with_entry(X, 1j, np.complex128),
     "too large": lambda X: _with_entry(X, 1e200),
     "too small": lambda X: np.full(X.shape, 1e-200),

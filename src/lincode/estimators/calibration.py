@@ -124,7 +124,7 @@ class CalibratedEncoder(ParametrisedSCNN):
 
         The atoms, weighted by how often they are used, determine the second moments.
         """
-        X, missing = np.array(X), np.isnan(X)
+        X, missing = np.array(X, order="C"), np.isnan(X)
         atoms = np.sqrt(self.usage_)[:, None] * self.components_.astype(np.float64)
         predict_rows(X, missing, SecondMoments.of_factor(atoms))
         return X, missing

@@ -470,7 +470,7 @@ class MiniBatchSCNN(BaseSCNN):
         if samples.has_missing and self._stream.n_batches == 0:
             X, missing = samples.filled()
         elif samples.has_missing:
-            X, missing = np.array(X), np.isnan(X)
+            X, missing = np.array(X, order="C"), np.isnan(X)
             self._stream.predict(X, missing)
         stream, training = self._stream.learn(
             X,

@@ -51,7 +51,7 @@ class Samples:
         if self.means is None:
             return self.X, None
         missing = np.isnan(self.X)
-        X = np.array(self.X)
+        X = np.array(self.X, order="C")
         fill_missing(X, missing, self.means, self.weights)
         return X, missing
 
