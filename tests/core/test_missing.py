@@ -34,7 +34,8 @@ def example(m: int = 6, p: int = 5, n: int = 8) -> tuple[Any, ...]:
 
 
 def full_energy(X: Any, U: Any, D: Any, C: Any, prediction: Any, eta: float) -> float:
-    return energy(X, U, D, C, LAM, eta) + prediction_error(X, prediction) / D.shape[1]
+    total = energy(X, U, D, C, LAM, eta) + prediction_error(X, prediction) / D.shape[1]
+    return float(total)
 
 
 @pytest.mark.parametrize("eta", [1.0, 0.0, 5.0])

@@ -110,11 +110,15 @@ def _cutoff(n: int, dtype: np.dtype[np.floating]) -> float:
     return max(4 * n * float(np.finfo(np.float64).eps), (100 * float(np.finfo(dtype).eps)) ** 2)
 
 
-def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> float:
+def choose_ridge(
+    UtU: Array, UtX: Array, n: float, factor: EncoderFactor, N: float | None = None
+) -> float:
     """Return the ratio of ``RIDGE_RATIOS`` with the smallest generalised cross-validation error.
 
-    GCV(ρ) = ‖U − X Cᵀ‖² / (1 − h/N)² with the effective number of parameters
-    h = Σ s2/(s2 + ρ). It is computed from sums over rows only.
+    GCV(ρ) = ‖U − X Cᵀ‖² / (1 − h/n)² with the effective number of parameters
+    h = Σ s2/(s2 + ρ). It is computed from sums over n rows only. If these are a sample of N rows,
+    the error is multiplied by (1 + h/N) / (1 + h/n), because an encoder that is fitted to more rows
+    has a smaller variance.
     """
     explained = np.sum((UtX @ factor.V / np.sqrt(factor.s2)) ** 2, axis=0)
     total = float(np.trace(UtU))
@@ -124,8 +128,9 @@ def choose_ridge(UtU: Array, UtX: Array, n: float, factor: EncoderFactor) -> flo
         missed = ridge / (factor.s2 + ridge)
         error = max(total - float(explained @ (1 - missed**2)), 0.0)
         # With as many parameters as rows the error is zero; the bound avoids 0/0.
-        freedom = max(1 - float(np.sum(1 - missed)) / n, 1e-6)
-        errors.append(error / freedom**2)
+        h = float(np.sum(1 - missed))
+        freedom = max(1 - h / n, 1e-6)
+        errors.append(error / freedom**2 * (1 + h / (N or n)) / (1 + h / n))
     return RIDGE_RATIOS[int(np.argmin(errors))]
 
 

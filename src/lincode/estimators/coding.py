@@ -144,9 +144,9 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         n_threads = thread_count(self.n_jobs)
         with blas_threads(matrix_threads(len(self.components_), n_threads)):
             coder = self._coder(algorithm, lam, X.dtype)
-        if not issparse(X):
-            coder = IncompleteCoder(coder, self._incomplete_solver(algorithm, lam, X.dtype))
-        n_unfinished = write_codes(X, coder, output, n_threads)
+            if not issparse(X):
+                coder = IncompleteCoder(coder, self._incomplete_solver(algorithm, lam, X.dtype))
+            n_unfinished = write_codes(X, coder, output, n_threads)
         if n_unfinished:
             message = unfinished_message(n_unfinished, X, f"transform_tol={self.transform_tol}")
             warn_user(f"{type(self).__name__}: {message}", ConvergenceWarning)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
@@ -171,14 +172,17 @@ def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
 
     For a single sample this validation takes longer than the code.
     """
-    return (
-        type(X) is np.ndarray
-        and X.dtype in FLOAT_DTYPES
-        and X.ndim == 2
-        and len(X) > 0
-        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+    if not is_float_matrix(X):
+        return False
+    return estimator is None or (
+        X.shape[1] == getattr(estimator, "n_features_in_", None)
         and not hasattr(estimator, "feature_names_in_")
     )
+
+
+def is_float_matrix(X: Any) -> bool:
+    """Return whether X is a plain array of two dimensions, float64 or float32, and not empty."""
+    return type(X) is np.ndarray and X.dtype in FLOAT_DTYPES and X.ndim == 2 and X.size > 0
 
 
 def check_finite(estimator: BaseEstimator | None, X: Rows, *, allow_nan: bool = False) -> None:
@@ -215,6 +219,13 @@ def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
             f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
+
+
+def largest_entry(X: Rows) -> float:
+    """Return the largest absolute value of X, which is not finite if X is not."""
+    values = X.data if issparse(X) else X
+    # The maximum of NumPy is NaN if a value is.
+    return float(np.maximum(values.max(), -values.min())) if values.size else 0.0
 
 
 def representable(dtype: np.dtype[np.floating]) -> tuple[float, float]:

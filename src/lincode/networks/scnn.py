@@ -131,7 +131,7 @@ class SCNNTraining:
         self.n_replaced = 0
         self.codes_computed = False  # atoms without a code are unused only after a U step
         self.momentum = Momentum(self.D, self.C)
-        self.step_tol = MAX_STEP_TOL
+        self.step_tol = self.max_step_tol = MAX_STEP_TOL
         self.final_tol = float(np.clip(tol, MIN_STEP_TOL, MAX_STEP_TOL / 10))
         self._cached_energy: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
 
@@ -156,7 +156,9 @@ class SCNNTraining:
     def set_change(self, change: float) -> bool:
         """Adapt the tolerance of the steps to the progress of the iterations."""
         accurate = self.step_tol <= self.final_tol
-        self.step_tol = float(np.clip(STEP_TOL_FRACTION * change, self.final_tol, MAX_STEP_TOL))
+        self.step_tol = float(
+            np.clip(STEP_TOL_FRACTION * change, self.final_tol, self.max_step_tol)
+        )
         return accurate
 
     def steps(self) -> Iterator[str]:
@@ -295,12 +297,14 @@ class SCNNTraining:
         )
 
 
-def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float:
+def choose_ridge_for(
+    rows: RowSource, D: Array, weights: EnergyWeights, N: float | None = None
+) -> float:
     """Choose ρ before training, for the lasso codes of the initial dictionary.
 
     The codes of the rows are restored afterwards. ρ is relative to the mean eigenvalue
     of XᵀX. It does not change during training, so that the energy has the same meaning in every
-    iteration.
+    iteration. If the rows are a sample, N is the number of all rows.
     """
     lasso = CodeProblem.of(
         D, np.zeros_like(D), weights.lam, 0.0, positive=weights.positive, dtype=rows.dtype
@@ -308,7 +312,7 @@ def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float
     saved = rows.save_codes()
     stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
     rows.restore_codes(saved)
-    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor())
+    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor(), N)
 
 
 def atom_signs(D: Array) -> Array:
