@@ -38,12 +38,9 @@ def fit(args: argparse.Namespace) -> None:
     vectors = read_vectors(args.X, key=args.key)
     X = vectors.X if args.dtype is None else vectors.X.astype(args.dtype, copy=False)
     model = _create_model(args)
-    try:
-        with show_progress(quiet=args.quiet) as callback:
-            model.set_params(callback=callback).fit(X)
-    except ValueError:
-        vectors.check_finite()  # This error says in which row and column the NaN is.
-        raise
+    vectors.check_finite()  # The estimator would accept NaN, but the other commands do not.
+    with show_progress(quiet=args.quiet) as callback:
+        model.set_params(callback=callback).fit(X)
     model.set_params(callback=None)
     if vectors.names is not None:
         model.feature_names_in_ = np.array(vectors.names, dtype=object)
