@@ -13,6 +13,7 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/guide.md",
+    "docs/large_data.md",
     "docs/encoder.md",
     "docs/refinement.md",
     "docs/missing.md",
@@ -22,6 +23,7 @@ PAGES = [
 ]
 PAGES_WITH_EXAMPLES = [
     "docs/guide.md",
+    "docs/large_data.md",
     "docs/encoder.md",
     "docs/refinement.md",
     "docs/missing.md",

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.core.accelerated_steps import Iterate
@@ -80,6 +81,11 @@ class CodeProblem:
     """A lower bound of the eigenvalues of H"""
     D: Array
     """Atoms of any length with H = D Dᵀ + μ I, in float64, shape (m, p)"""
+
+    @cached_property
+    def Wt(self) -> Array:
+        """Wᵀ as a C-contiguous array, which products with sparse rows would copy otherwise."""
+        return np.ascontiguousarray(self.W.T)
 
     @property
     def L(self) -> float:
@@ -245,7 +251,7 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     max|b|, its gradient at zero. A row is finished if its residual is at most ``tol`` or below
     the rounding error of its precision. The objective of a row never exceeds that of its start.
     """
-    b = np.asarray(X @ problem.W.T)
+    b = np.asarray(X @ (problem.Wt if scipy.sparse.issparse(X) else problem.W.T))
     return solve_codes(U.copy(), b, problem, tol=tol, max_iter=max_iter)
 
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import leave_one_out_outputs, matching_threshold
-from lincode.core.energy import energy
+from lincode.core.energy import energy_of_rows
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
 from lincode.core.missing_codes import PatternProblem, patterns
 from lincode.core.types import Array, Rows
-from lincode.estimators.coding import CodingTransformer
+from lincode.estimators.coding import READ_BYTES, CodingTransformer
 from lincode.estimators.samples import Samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_dictionary
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import Trained, atom_signs
-from lincode.rows.memory import MemoryRows, dense, dense_blocks, sample_indices
+from lincode.rows.chunks import ChunkedRows, is_lazy
+from lincode.rows.memory import MemoryRows, dense, sample_indices
+from lincode.rows.prefetch import prefetch
 from lincode.rows.threads import blas_threads, thread_count
 
 MIN_ENCODER_R2 = 0.05
@@ -47,8 +51,9 @@ class BaseSCNN(CodingTransformer):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            The samples. Missing entries (NaN) are unknowns of the energy.
+        X : array-like, CSR matrix or lazily read array of shape (n_samples, n_features)
+            The samples. They are read as by ``transform``. Missing entries (NaN) are unknowns of
+            the energy.
         y : ignored
 
         Returns
@@ -57,11 +62,18 @@ class BaseSCNN(CodingTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
+        if not is_lazy(X):
+            return self._score(X)
+        with closing(prefetch(ChunkedRows(X).blocks(READ_BYTES))) as blocks:
+            total = sum(block.shape[0] * self._score(block) for _, block in blocks)
+        return float(total / int(X.shape[0]))
+
+    def _score(self, X: Any) -> float:
         X = self._check_samples(X, "exact")
         U = self._codes(X, "exact")
         C, eta = self.encoder_, self.encoder_weight
         with blas_threads(thread_count(self.n_jobs)):
-            total = sum(self._total_energy(dense(X[rows]), U[rows]) for rows in dense_blocks(X))
+            total = self._total_energy(X, U)
         ridge = eta / len(C) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
         return float(-total / len(U) - ridge)
 
@@ -70,14 +82,14 @@ class BaseSCNN(CodingTransformer):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _total_energy(self, X: Array, U: Array) -> float:
+    def _total_energy(self, X: Rows, U: Array) -> float:
         """Return the energy of samples at the best missing entries, without the ridge."""
         D, C, lam, eta = self.components_, self.encoder_, self.alpha_, self.encoder_weight
-        complete = ~np.isnan(X).any(axis=1)
-        if complete.all():
-            return energy(X, U, D, C, lam, eta)
-        total = energy(X[complete], U[complete], D, C, lam, eta)
-        for observed, rows in patterns(X, np.flatnonzero(~complete)):
+        incomplete = np.zeros(len(U), bool) if issparse(X) else np.isnan(X).any(axis=1)
+        if not incomplete.any():
+            return energy_of_rows(X, U, D, C, lam, eta)
+        total = energy_of_rows(X[~incomplete], U[~incomplete], D, C, lam, eta)
+        for observed, rows in patterns(X, np.flatnonzero(incomplete)):
             problem = PatternProblem.of(D.astype(float), C.astype(float), eta, observed)
             total += float(problem.energies(X[np.ix_(rows, observed)], U[rows], lam).sum())
         return total

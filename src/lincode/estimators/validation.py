@@ -141,6 +141,7 @@ def check_rows(
         X = _masked_to_nan(X)
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
+    _check_not_batches(X)
     accepted: dict[str, Any] = {
         "accept_sparse": "csr",
         "dtype": FLOAT_DTYPES,
@@ -165,6 +166,17 @@ def _masked_to_nan(X: Any) -> Any:
         return X.data
     dtype = X.dtype if X.dtype in FLOAT_DTYPES else np.dtype(np.float64)
     return X.astype(dtype).filled(np.nan)
+
+
+def _check_not_batches(X: Any) -> None:
+    """Raise an error if X is an iterator, a callable or a list of arrays instead of one array."""
+    is_list = isinstance(X, list | tuple) and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
+    if is_list or isinstance(X, Iterator) or (callable(X) and not hasattr(X, "__array__")):
+        raise InvalidInputError(
+            f"X must be one array with one sample per row, got {type(X).__name__}"
+            f"{' of arrays' if is_list else ''}; MiniBatchSCNN.fit_batches learns from an iterable"
+            " of batches."
+        )
 
 
 def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:

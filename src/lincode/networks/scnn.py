@@ -16,9 +16,10 @@ the paper.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem
 from lincode.core.dictionary_step import dictionary_residual, dictionary_step
@@ -41,6 +42,8 @@ MAX_STEP_TOL, MIN_STEP_TOL = 1e-2, 1e-6
 """The range of the tolerance of the steps, which follows the change of the energy."""
 STEP_TOL_FRACTION = 0.3
 """The tolerance of the steps as a fraction of the last relative change of the energy."""
+ENCODER_TOL_RATIO = 10.0
+"""The tolerance of an iterative C step before the last, relative to that of the other steps."""
 MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
 """The largest number of dictionary sweeps in an iteration and after the last one."""
 MAX_MOMENTUM = 0.9
@@ -182,7 +185,8 @@ class SCNNTraining:
         self.update_dictionary(self.step_tol, MAX_SWEEPS)
         yield "dictionary"
         if self.weights.eta > 0:
-            self.C = encoder_step(self.stats.UtX, self.factor)
+            tol = ENCODER_TOL_RATIO * self.step_tol
+            self.C = encoder_step(self.stats.UtX, self.factor, self.C, tol)
             yield "encoder"
         self.momentum = Momentum(D, C, age + 1)
 
@@ -229,7 +233,8 @@ class SCNNTraining:
     def update_missing(self) -> None:
         """Do the X step. XᵀX changes, but the ridge ρ does not."""
         self.stats = self.rows.update_missing(self.D, self.C, self.weights.eta)
-        self.factor = replace(self.rows.factor(), ridge=self.factor.ridge)
+        factor = self.rows.factor()
+        self.factor = factor.with_ridge(self.factor.ridge / factor.mean_eigenvalue)
         # The row space of X may have changed. The projection never increases the energy.
         self.C = self.factor.project(self.C)
 
@@ -241,33 +246,20 @@ class SCNNTraining:
         )
 
     def replace_unused_atoms(self) -> None:
-        """Replace atoms that no row uses by the normalised residuals of the worst rows.
-
-        The codes and the encoder of these atoms are zero, so the energy does not change. A row
-        will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
-        otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
-        positive part, or by its negative part if that is longer and codes may be negative.
-        """
-        m, p = self.D.shape
+        """Replace atoms that no row uses. Their codes are zero, so the energy does not change."""
         unused = np.flatnonzero(self.stats.used == 0)
-        R: Array = self.rows.largest_residuals(self.D, len(unused)).astype(np.float64)
-        if self.weights.positive_dict:
-            R = longer_parts(R, signed=not self.weights.positive)
-        norms = np.linalg.norm(R, axis=1)
-        useful = (norms / p > self.weights.lam / m) & (norms > 0)
-        replaced = unused[: len(R)][useful]
-        if not replaced.size:
-            return
-        self.D = self.D.copy()
-        self.D[replaced] = R[useful] / norms[useful, None]
-        self.n_replaced += len(replaced)
-        self.momentum = Momentum(self.D, self.C)  # the last change is unrelated to the new atoms
+        D, replaced = replace_atoms(self.D, unused, self.rows, self.weights)
+        if replaced.size:
+            self.D = D
+            self.n_replaced += len(replaced)
+            # The last change is unrelated to the new atoms.
+            self.momentum = Momentum(self.D, self.C)
 
     def final_steps(self) -> Iterator[str]:
         """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
         self.update_dictionary(self.final_tol, MAX_FINAL_SWEEPS)
         yield "dictionary"
-        self.C = encoder_step(self.stats.UtX, self.factor)
+        self.C = encoder_step(self.stats.UtX, self.factor, self.C, self.final_tol)
         yield "encoder"
 
     def result(self) -> Trained:
@@ -295,6 +287,29 @@ class SCNNTraining:
             ridge=self.ridge,
             n_replaced=self.n_replaced,
         )
+
+
+def replace_atoms(
+    D: Array, unused: NDArray[np.intp], rows: RowSource, weights: EnergyWeights
+) -> tuple[Array, NDArray[np.intp]]:
+    """Replace unused atoms by the normalised residuals of the worst rows.
+
+    A row will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
+    otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
+    positive part, or by its negative part if that is longer and codes may be negative. Returns the
+    dictionary and the indices of the atoms that were replaced.
+    """
+    m, p = D.shape
+    R: Array = rows.largest_residuals(D, len(unused)).astype(np.float64)
+    if weights.positive_dict:
+        R = longer_parts(R, signed=not weights.positive)
+    norms = np.linalg.norm(R, axis=1)
+    useful = (norms / p > weights.lam / m) & (norms > 0)
+    replaced = unused[: len(R)][useful]
+    if replaced.size:
+        D = D.copy()
+        D[replaced] = R[useful] / norms[useful, None]
+    return D, replaced
 
 
 def choose_ridge_for(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem, Codes, code_step
 from lincode.core.encoder_step import (
+    DirectFactor,
     EncoderFactor,
     Thresholding,
     encode,
@@ -20,9 +21,11 @@ from lincode.core.encoder_step import (
     factor_transposed,
 )
 from lincode.core.energy import CodeStats
+from lincode.core.iterative_factor import IterativeFactor
 from lincode.core.missing_step import MissingProblem, penalty_factors, prediction_error
-from lincode.core.types import Array, Rows, row_squares
+from lincode.core.types import Array, Rows, row_squares, scaled_rows
 from lincode.rows.protocol import RowLengths
+from lincode.rows.required_memory import check_training_memory, direct_factor_bytes
 from lincode.rows.threads import ordered_map
 
 DENSE_ENTRIES = 2_000_000
@@ -33,6 +36,12 @@ BLOCK_ENTRIES = 500_000
 """The maximum number of codes (rows times units) solved together, so that they fit in the cache."""
 MIN_THREAD_ENTRIES = 100_000
 """The minimum number of codes for which a separate thread is faster."""
+MAX_DIRECT_BYTES = 2**31
+"""If the factorisation of XᵀX would need more memory, the C step is iterative. The limit is fixed,
+so that the result does not depend on the machine."""
+MAX_SPARSE_DIRECT, MAX_SPARSE_BYTES = 2048, 2**29
+"""The largest smaller dimension of sparse rows, and the largest memory, for which XᵀX is
+factored."""
 CHUNK_ROWS = 2048
 """The number of rows whose statistics are computed by one matrix product."""
 
@@ -116,7 +125,15 @@ def gram(X: Rows, rows_per_block: int = 4096, *, weights: Array | None = None) -
     return XtX
 
 
-def factor_rows(X: Rows, weights: Array | None = None) -> EncoderFactor:
+def factor_rows(X: Rows, n_threads: int = 1, weights: Array | None = None) -> EncoderFactor:
+    """Return the factor of XᵀX: direct if that is possible and not too slow, or iterative."""
+    if needs_iterative_factor(X):
+        scaled = scaled_rows(X, weights)
+        return IterativeFactor.of(scaled, partial(ordered_map, n_threads=n_threads))
+    return direct_factor(X, weights)
+
+
+def direct_factor(X: Rows, weights: Array | None = None) -> DirectFactor:
     """Factor XᵀX in float64 through the smaller of its two dimensions."""
     N, p = X.shape
     if p <= N:
@@ -125,6 +142,24 @@ def factor_rows(X: Rows, weights: Array | None = None) -> EncoderFactor:
     if weights is not None:
         Xt *= np.sqrt(weights)
     return factor_transposed(Xt, X.dtype)
+
+
+def needs_iterative_factor(X: Rows) -> bool:
+    """Return whether XᵀX is too large to be factored. It depends on the shape and kind of X only.
+
+    The result must not depend on the machine, so the free memory does not matter. Products with
+    sparse rows are cheap, so that the iterative factor is faster for them in smaller dimensions.
+    """
+    N, p = X.shape
+    size = direct_factor_bytes(N, p)
+    if scipy.sparse.issparse(X) and (min(N, p) > MAX_SPARSE_DIRECT or size > MAX_SPARSE_BYTES):
+        return True
+    return size > MAX_DIRECT_BYTES
+
+
+def is_wide_stream(p: int) -> bool:
+    """Return whether XᵀX of a stream of batches with p features is too large."""
+    return direct_factor_bytes(p, p) > MAX_DIRECT_BYTES
 
 
 class MemoryRows:
@@ -158,6 +193,7 @@ class MemoryRows:
         missing: NDArray[np.bool_] | None = None,
     ) -> None:
         self.X, self.n_threads = X, n_threads
+        self._check_memory(m)
         if missing is not None:
             # Features that are zero in all rows stay zero, without rounding errors.
             missing = missing & X.any(axis=0)
@@ -167,6 +203,16 @@ class MemoryRows:
         self.U: Array = np.zeros((X.shape[0], m), dtype=X.dtype)
         self._lengths = lengths
         self._factor: EncoderFactor | None = None
+
+    def _check_memory(self, m: int) -> None:
+        """Raise an error if the memory is not sufficient for training."""
+        check_training_memory(
+            *self.shape,
+            m,
+            self.dtype,
+            iterative=needs_iterative_factor(self.X),
+            n_threads=self.n_threads,
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -193,7 +239,7 @@ class MemoryRows:
         return self._factor
 
     def _compute_factor(self) -> EncoderFactor:
-        return factor_rows(self.X, self.weights)
+        return factor_rows(self.X, self.n_threads, self.weights)
 
     @property
     def has_missing(self) -> bool:
@@ -230,16 +276,16 @@ class MemoryRows:
 
     def save_codes(self) -> object:
         """Return a copy of the present codes and missing entries for ``restore_codes``."""
-        return self.U.copy(), None if self.missing is None else self.X[self.missing]
+        return self.U.copy() if self.missing is None else (self.U.copy(), self.X[self.missing])
 
     def restore_codes(self, saved: object) -> None:
         """Set the codes and the missing entries to those that ``save_codes`` returned."""
+        if self.missing is None:
+            self.U[...] = np.asarray(saved)
+            return
         assert isinstance(saved, tuple)
-        codes, entries = saved
-        self.U[...] = codes
-        if self.missing is not None:
-            self.X[self.missing] = entries
-            self._factor = None
+        self.U[...], self.X[self.missing] = saved
+        self._factor = None
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
@@ -291,6 +337,8 @@ class MemoryRows:
 
     def largest_residuals(self, D: Array, k: int) -> Array:
         """Return X − U D for the (at most) k rows where it is longest, the longest first."""
+        if scipy.sparse.issparse(self.X):
+            return self._largest_sparse_residuals(D, k)
         D = D.astype(self.dtype)
 
         def largest(rows: slice) -> Array:
@@ -298,6 +346,18 @@ class MemoryRows:
 
         parts = ordered_map(largest, dense_blocks(self.X), self.n_threads)
         return reduce(lambda a, b: _longest_rows(np.vstack([a, b]), k), parts)
+
+    def _largest_sparse_residuals(self, D: Array, k: int) -> Array:
+        """Find the rows by ‖x − u D‖² = ‖x‖² − 2⟨x Dᵀ, u⟩ + u D Dᵀ uᵀ, without dense rows."""
+        DDt, Dt = D @ D.T, np.ascontiguousarray(D.T)
+
+        def squares(rows: slice) -> Array:
+            X, U = self.X[rows].astype(np.float64), self.U[rows].astype(np.float64)
+            return np.asarray(row_squares(X) + np.einsum("ij,ij->i", U @ DDt - 2 * (X @ Dt), U))
+
+        lengths = np.concatenate(list(ordered_map(squares, chunks(*self.U.shape), self.n_threads)))
+        worst = np.sort(np.argsort(-lengths, kind="stable")[:k])
+        return _longest_rows(dense(self.X[worst]) - self.U[worst] @ D.astype(self.dtype), k)
 
     def _stats_of(self, rows: slice, residual: float = 0.0) -> CodeStats:
         w, f = (None if a is None else a[rows] for a in (self.weights, self.penalties))
