@@ -17,6 +17,7 @@ PAGES = [
     "docs/scale.md",
     "docs/encoder.md",
     "docs/refinement.md",
+    "docs/missing.md",
     "docs/paper.md",
     "docs/architecture.md",
     "benchmarks/README.md",
@@ -27,6 +28,7 @@ PAGES_WITH_EXAMPLES = [
     "docs/scale.md",
     "docs/encoder.md",
     "docs/refinement.md",
+    "docs/missing.md",
     "docs/paper.md",
 ]
 RESULTS = ROOT / "paper" / "results" / "paper"
