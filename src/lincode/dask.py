@@ -57,7 +57,8 @@ class SCNN(local.SCNN):
     Parameters
     ----------
     n_components, alpha and all others
-        See :class:`lincode.SCNN`. ``solver="paper"`` and ``init="paper"`` are not supported.
+        See :class:`lincode.SCNN`. ``solver="paper"`` and ``init="paper"`` are not supported,
+        nor are missing entries and sample weights.
         ``n_jobs`` is the number of threads of the client; each task uses one thread of its worker.
     client : distributed.Client, default=None
         The client of the cluster. None means the current client, that is usually the one that was
@@ -157,7 +158,7 @@ class SCNN(local.SCNN):
         )
         self.client = client
 
-    def fit(self, X: Any, y: object = None) -> SCNN:
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> SCNN:
         """Learn the dictionary and the encoder.
 
         Parameters
@@ -165,6 +166,8 @@ class SCNN(local.SCNN):
         X : Dask array or data frame of shape (n_samples, n_features)
             The training samples. The blocks of an array may be dense or SciPy sparse matrices.
         y : ignored
+        sample_weight : None
+            Weights are not supported on a cluster.
 
         Returns
         -------
@@ -172,6 +175,10 @@ class SCNN(local.SCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
+            if sample_weight is not None:
+                raise InvalidInputError(
+                    "sample_weight is not supported on a cluster; use lincode.SCNN."
+                )
             with closing(self._rows(self, X, reset=True)) as rows:
                 messages, outcome, sample, too_large = self._fit_rows(rows)
         for message in messages:

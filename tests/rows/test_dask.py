@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core.code_step import CodeProblem
-from lincode.core.encoder_step import Thresholding
+from lincode.core.encoder_step import DirectFactor, Thresholding
 from lincode.core.energy import CodeStats, energy_from_stats
 from lincode.exceptions import ClusterError, InvalidInputError
 from lincode.rows import dask_chunks, dask_cluster
@@ -23,6 +23,7 @@ from lincode.rows.dask import DaskRows
 from lincode.rows.dask_chunks import Chunk, Recipe, Versions, make_chunk
 from lincode.rows.dask_cluster import Chunks, balance
 from lincode.rows.memory import MemoryRows
+from lincode.rows.protocol import RowSource
 
 LAM, M = 0.1, 12
 TIMEOUT = 60
@@ -53,6 +54,12 @@ def pair(client: Client, X: Any) -> tuple[DaskRows, MemoryRows]:
     ends = [0, 1, 37, 37, 300, X.shape[0]]
     parts = [X[a:b] for a, b in itertools.pairwise(ends)]
     return dask_rows(client, parts), MemoryRows(X, M, n_threads=1)
+
+
+def singular_values(rows: RowSource) -> Any:
+    factor = rows.factor()
+    assert isinstance(factor, DirectFactor)
+    return factor.s2
 
 
 def weights(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -100,7 +107,8 @@ def test_answers_equal_those_of_rows_in_memory(
     assert rows.dtype == memory.dtype
     assert_allclose(rows.row_lengths().longest, memory.row_lengths().longest)
     assert_allclose(rows.row_lengths().mean, memory.row_lengths().mean)
-    assert_allclose(rows.factor().s2, memory.factor().s2, rtol=1e-8)
+    assert_allclose(singular_values(rows), singular_values(memory), rtol=1e-8)
+    assert not rows.has_missing
     indices = np.array([599, 0, 300, 1, 36, 37, 0])
     assert scipy.sparse.issparse(rows.take(indices)) == (kind == "csr")
     difference = rows.take(indices) - memory.take(indices)
@@ -145,7 +153,8 @@ def test_subset_is_in_memory(client: Client, digits: Any) -> None:
 def test_wide_rows_are_factored_like_rows_in_memory(client: Client, digits: Any) -> None:
     X = digits[:20]
     rows = dask_rows(client, [X[:7], X[7:]])
-    assert_allclose(rows.factor().s2, MemoryRows(X, M, n_threads=1).factor().s2, rtol=1e-10)
+    expected = singular_values(MemoryRows(X, M, n_threads=1))
+    assert_allclose(singular_values(rows), expected, rtol=1e-10)
     rows.close()
 
 
@@ -261,7 +270,7 @@ def test_error_in_the_rows_of_the_user(client: Client) -> None:
         raise OSError("the file is missing")
 
     with pytest.raises(OSError, match="the file is missing"):
-        DaskRows(client, [client.submit(fail, pure=False)], 3, np.dtype(float))
+        DaskRows(client, [client.submit(fail, pure=False)], 3, np.dtype(np.float64))
 
 
 def test_blocks_of_different_widths_are_refused(client: Client) -> None:
