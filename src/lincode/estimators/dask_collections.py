@@ -167,10 +167,15 @@ def lazy_result(
             "sparse_output=True requires a Dask array; use X.to_dask_array(lengths=True), or"
             " sparse_output=False."
         )
+    import dask.dataframe as dd
     import pandas as pd
 
     empty = pd.DataFrame(np.empty((0, n), dtype), columns=list(names))
-    return X.map_partitions(_apply, future_model, method, empty, meta=empty)
+    # Not all versions of map_partitions compute delayed arguments.
+    apply = dask.delayed(_apply)
+    parts = [apply(part, future_model, method, empty) for part in X.to_delayed()]
+    divisions = X.divisions if X.known_divisions else None
+    return dd.from_delayed(parts, meta=empty, divisions=divisions)
 
 
 def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
