@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointError",
     "EnergyIncreaseError",
     "InvalidInputError",
     "MissingDependencyError",
@@ -45,6 +46,26 @@ class ModelFileError(InvalidInputError):
     ...     except ModelFileError:
     ...         print("This file cannot be loaded.")
     This file cannot be loaded.
+    """
+
+
+class CheckpointError(InvalidInputError):
+    """A checkpoint is damaged, or belongs to another estimator, to other parameters or other data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lincode import SCNN
+    >>> from lincode.exceptions import CheckpointError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "checkpoint")
+    ...     n_characters = path.write_text("This is not a checkpoint.")
+    ...     try:
+    ...         SCNN(2, checkpoint_path=path).fit([[1.0, 2.0], [2.0, 1.0]])
+    ...     except CheckpointError:
+    ...         print("Training cannot continue from this file.")
+    Training cannot continue from this file.
     """
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +144,53 @@ def from_json(value: Any) -> Any:
     if name not in SCALAR_TYPES:
         raise InvalidInputError(f"the type {name!r} is not known.")
     return np.dtype(name) if kind == "dtype" else np.dtype(name).type(from_json(content))
+
+
+def pack_state(value: Any, classes: dict[str, type[Any]], tensors: dict[str, Any]) -> Any:
+    """Convert a state to a value for JSON; its arrays are added to ``tensors``.
+
+    A state is an array of floats, a value that ``to_json`` accepts, a dataclass of ``classes``, or
+    a list or dict of states. ``unpack_state`` restores it exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lincode.tensor_file import pack_state, unpack_state
+    >>> tensors = {}
+    >>> packed = pack_state({"a": np.ones(2), "b": [1, None]}, {}, tensors)
+    >>> unpack_state(packed, {}, tensors)
+    {'a': array([1., 1.]), 'b': [1, None]}
+    """
+    if isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float64):
+        name = str(len(tensors))
+        # Matrix products depend on the memory order in the last bit, so it is restored too.
+        tensors[name] = np.ascontiguousarray(value.T if value.flags.fnc else value)
+        return {"type": "array", "value": name, "transposed": value.flags.fnc}
+    if is_dataclass(value) and classes.get(type(value).__name__) is type(value):
+        states = {field.name: getattr(value, field.name) for field in fields(value)}
+        packed = {name: pack_state(state, classes, tensors) for name, state in states.items()}
+        return {"type": "dataclass", "value": type(value).__name__, "fields": packed}
+    if isinstance(value, list):
+        return [pack_state(entry, classes, tensors) for entry in value]
+    if isinstance(value, dict):
+        packed = {key: pack_state(entry, classes, tensors) for key, entry in value.items()}
+        return {"type": "dict", "value": packed}
+    return to_json(value)
+
+
+def unpack_state(packed: Any, classes: dict[str, type[Any]], tensors: dict[str, Any]) -> Any:
+    """Convert a result of ``pack_state`` back. Only dataclasses of ``classes`` are created."""
+    if isinstance(packed, list):
+        return [unpack_state(entry, classes, tensors) for entry in packed]
+    if not isinstance(packed, dict):
+        return packed
+    kind, content = packed["type"], packed["value"]
+    if kind == "array":
+        return tensors[content].T if packed["transposed"] else tensors[content]
+    if kind == "dataclass":
+        states = packed["fields"].items()
+        values = {name: unpack_state(state, classes, tensors) for name, state in states}
+        return classes[content](**values)
+    if kind == "dict":
+        return {key: unpack_state(entry, classes, tensors) for key, entry in content.items()}
+    return from_json(packed)

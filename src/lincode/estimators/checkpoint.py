@@ -1,0 +1,163 @@
+"""Checkpoints: files from which ``fit`` continues after it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from lincode.core.energy import CodeStats
+from lincode.exceptions import CheckpointError, InvalidInputError
+from lincode.networks.scnn import Momentum
+from lincode.networks.scnn_minibatch import Stream
+from lincode.rows.protocol import RowLengths
+from lincode.tensor_file import FileKind, pack_state, to_json, unpack_state
+
+FORMAT = 1
+"""Version of the format. It increases when the stored states change."""
+CHECKPOINT_FILE = FileKind(
+    key="lincode checkpoint",
+    name="checkpoint",
+    writer="fit with checkpoint_path",
+    advice="delete it to start training again",
+    error=CheckpointError,
+)
+STATE_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in (CodeStats, Momentum, Stream)}
+"""The dataclasses that a checkpoint may contain."""
+OTHER_PARAMETERS = {"n_jobs", "verbose", "callback", "checkpoint_path", "checkpoint_every"}
+"""Parameters that may change between the interruption and the continuation."""
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What a checkpoint raises whose checksum is right, but whose contents are not."""
+
+
+class Checkpoint:
+    """The checkpoint of one call of ``fit``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted. It has the parameters ``checkpoint_path`` and
+        ``checkpoint_every``. If the path is None, nothing is loaded or saved.
+    data : dict
+        A description of the training data, to recognise other data.
+    """
+
+    def __init__(self, estimator: BaseEstimator, data: dict[str, Any]) -> None:
+        self.path = None if estimator.checkpoint_path is None else Path(estimator.checkpoint_path)
+        self.every = float(estimator.checkpoint_every)
+        self.identity = {
+            "class": type(estimator).__name__,
+            "parameters": _describe_parameters(estimator),
+            "data": data,
+        }
+        self.saved_at = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the state that ``save`` stored, or None if there is no checkpoint."""
+        if self.path is None or not self.path.exists():
+            return None
+        header, tensors = CHECKPOINT_FILE.read(self.path)
+        if header.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{self.path} is a checkpoint of format {header.get('format')!r}, but this version"
+                f" of lincode reads format {FORMAT}; delete it to start training again."
+            )
+        self._check_identity(header)
+        try:
+            state: dict[str, Any] = unpack_state(header["state"], STATE_CLASSES, tensors)
+        except UNREADABLE as error:
+            raise CheckpointError(
+                f"{self.path} is damaged ({error}); delete it to start training again."
+            ) from error
+        return state
+
+    def _check_identity(self, header: dict[str, Any]) -> None:
+        """Check that the checkpoint belongs to this estimator, these parameters and these data."""
+        if header.get("class") != self.identity["class"]:
+            self._refuse("the estimator", header.get("class"), self.identity["class"])
+        for part, what in (("parameters", "the parameter "), ("data", "the training data: ")):
+            before, now = header.get(part), self.identity[part]
+            if not isinstance(before, dict):
+                raise CheckpointError(f"{self.path} is damaged; {CHECKPOINT_FILE.advice}.")
+            for name in sorted(set(before) | set(now)):
+                if before.get(name) != now.get(name):
+                    self._refuse(what + name, before.get(name), now.get(name))
+
+    def _refuse(self, what: str, before: Any, now: Any) -> None:
+        raise CheckpointError(
+            f"{self.path} is a checkpoint of another training: {what} was {before!r} and is now"
+            f" {now!r}. Use the same to continue, or another checkpoint_path to start again."
+        )
+
+    def is_due(self) -> bool:
+        """Return whether ``checkpoint_every`` seconds have passed since the last checkpoint."""
+        return self.path is not None and time.monotonic() - self.saved_at >= self.every
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the checkpoint by one with the given state."""
+        assert self.path is not None
+        tensors: dict[str, Any] = {}
+        packed = pack_state(state, STATE_CLASSES, tensors)
+        CHECKPOINT_FILE.write(
+            self.path, {"format": FORMAT, **self.identity, "state": packed}, tensors
+        )
+        self.saved_at = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the checkpoint, because training is complete."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def describe_data(
+    shape: tuple[int, int], dtype: np.dtype[np.floating], lengths: RowLengths
+) -> dict[str, Any]:
+    """Return what identifies the training data in a checkpoint."""
+    return {
+        "shape": list(shape),
+        "dtype": np.dtype(dtype).name,
+        "mean length of the samples": lengths.mean,
+        "length of the longest sample": lengths.longest,
+    }
+
+
+def _describe_parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters that training depends on, as values for JSON."""
+    described = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name in OTHER_PARAMETERS:
+            continue
+        if isinstance(value, np.random.RandomState):
+            value = "RandomState"
+        try:
+            described[name] = to_json(value)
+        except InvalidInputError:
+            array = np.ascontiguousarray(value, dtype=np.float64)
+            digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
+            described[name] = f"array of shape {array.shape} with checksum {digest}"
+    return described
+
+
+def check_checkpoint_path(path: Any) -> None:
+    """Raise an error if ``path`` is not a path or None."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise InvalidInputError(f"checkpoint_path must be None or a path, got {path!r}.")
+
+
+def random_state_to_list(rng: np.random.RandomState) -> list[Any]:
+    """Return the state of a generator as a value for JSON."""
+    name, keys, position, has_gauss, cached = rng.get_state(legacy=True)
+    return [name, [int(key) for key in keys], int(position), int(has_gauss), float(cached)]
+
+
+def random_state_from_list(state: list[Any]) -> np.random.RandomState:
+    """Return a generator in the state that ``random_state_to_list`` returned."""
+    rng = np.random.RandomState()
+    name, keys, *rest = state
+    rng.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    return rng
