@@ -35,6 +35,8 @@ SECTIONS = (
     "training",
     "alpha_path",
     "scaling",
+    "wide",
+    "out_of_core",
     "shared_machine",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")

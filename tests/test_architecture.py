@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": {"exceptions"},
     "rows": {"core", "exceptions"},
     "networks": {"core", "rows", "exceptions"},
-    "estimators": {"core", "rows", "networks", "exceptions", "tensor_file"},
+    "estimators": {"core", "rows", "networks", "exceptions", "files", "tensor_file"},
     # These use the package from outside.
     "metrics": {"exceptions"},
     "plotting": {"exceptions"},

@@ -13,13 +13,20 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/guide.md",
+    "docs/large_data.md",
     "docs/encoder.md",
     "docs/refinement.md",
     "docs/paper.md",
     "docs/architecture.md",
     "benchmarks/README.md",
 ]
-PAGES_WITH_EXAMPLES = ["docs/guide.md", "docs/encoder.md", "docs/refinement.md", "docs/paper.md"]
+PAGES_WITH_EXAMPLES = [
+    "docs/guide.md",
+    "docs/large_data.md",
+    "docs/encoder.md",
+    "docs/refinement.md",
+    "docs/paper.md",
+]
 RESULTS = ROOT / "paper" / "results" / "paper"
 IN_SDIST = not RESULTS.exists() and not (ROOT / ".git").exists()
 """Whether the tests run from an unpacked sdist, which does not contain the results."""

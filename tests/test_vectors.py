@@ -22,7 +22,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from lincode.exceptions import InvalidInputError, MissingDependencyError
-from lincode.vectors import atomic_write, read_vectors, reading, tables, write_vectors
+from lincode.vectors import (
+    FORMATS,
+    atomic_write,
+    parquet,
+    read_vectors,
+    reading,
+    text,
+    write_vectors,
+)
+from lincode.vectors.columns import check_column_names
 
 X = np.random.default_rng(0).standard_normal((11, 3))
 X[X < 0] = 0
@@ -38,7 +47,7 @@ def dense(A: Any) -> Any:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("suffix", reading.FORMATS)
+@pytest.mark.parametrize("suffix", FORMATS)
 def test_written_files_are_read_back_exactly(
     suffix: str, dtype: Any, sparse: bool, tmp_path: Path
 ) -> None:
@@ -50,7 +59,7 @@ def test_written_files_are_read_back_exactly(
     again = read_vectors(path).X
     assert scipy.sparse.issparse(again) == (sparse and suffix == "npz")
     assert_array_equal(dense(again).astype(dtype), rows)
-    assert again.dtype == (np.float64 if suffix == "csv" else dtype)
+    assert again.dtype == (np.float64 if suffix in ("csv", "tsv") else dtype)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -131,7 +140,7 @@ def test_bad_csv_cells_are_reported(text: str, message: str, tmp_path: Path) -> 
 
 
 def test_csv_files_of_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 200)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 200)
     rows = [f"{k},{k + 0.5},{-k}" for k in range(100)]
     (tmp_path / "X.csv").write_text("\n".join(["a,b,c", *rows]))
     assert_array_equal(read_vectors(tmp_path / "X.csv").X, [[k, k + 0.5, -k] for k in range(100)])
@@ -141,7 +150,7 @@ def test_csv_files_of_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_csv_rows_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 100)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 100)
     cells = ["0.12345678901234567"] * 1000
     (tmp_path / "X.csv").write_text(",".join(cells) + "\n" + ",".join(cells) + "\n")
     assert_array_equal(read_vectors(tmp_path / "X.csv").X, np.full((2, 1000), 0.12345678901234567))
@@ -149,7 +158,7 @@ def test_csv_rows_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_checking_column_names_takes_linear_time() -> None:
     """A quadratic comparison of a million names would not end."""
-    tables.check_column_names("X.csv", [str(j) for j in range(1_000_000)])
+    check_column_names("X.csv", [str(j) for j in range(1_000_000)])
 
 
 @pytest.mark.parametrize("text", [b"5,2\n\xff\xfe\x00,3\n", b"a\xff,b\n5,2\n"])
@@ -159,7 +168,7 @@ def test_csv_files_that_are_not_text(text: bytes, tmp_path: Path) -> None:
         read_vectors(tmp_path / "X.csv")
 
 
-@pytest.mark.parametrize("suffix", reading.FORMATS)
+@pytest.mark.parametrize("suffix", FORMATS)
 def test_empty_files_missing_files_and_folders(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"X.{suffix}"
     with pytest.raises(FileNotFoundError, match="No such file"):
@@ -169,7 +178,9 @@ def test_empty_files_missing_files_and_folders(suffix: str, tmp_path: Path) -> N
         read_vectors(path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(IsADirectoryError, match="expected a file of vectors, got a folder"):
+    with pytest.raises(
+        IsADirectoryError, match="expected a file of vectors or a folder of parquet"
+    ):
         read_vectors(path)
     with pytest.raises(IsADirectoryError, match="must be a file, not a folder"):
         write_vectors(path, [X], 11)
@@ -306,7 +317,7 @@ def test_parquet_files_that_are_not_tables_of_numbers(tmp_path: Path) -> None:
 
 
 def test_parquet_files_of_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PARQUET_BLOCK_ENTRIES", 8)
+    monkeypatch.setattr(parquet, "BLOCK_ENTRIES", 8)
     pq.write_table(pa.table({"a": [1, 2, 3] * 5, "b": [0.5] * 15}), tmp_path / "X.parquet")
     assert_array_equal(read_vectors(tmp_path / "X.parquet").X, [[1, 0.5], [2, 0.5], [3, 0.5]] * 5)
 
@@ -324,7 +335,7 @@ def test_csv_and_parquet_need_pyarrow(
 def test_suffix_determines_the_format(tmp_path: Path) -> None:
     for name in ("X", "X.txt", "X.npy.gz"):
         with pytest.raises(
-            InvalidInputError, match=r"must end in \.npy, \.npz, \.csv or \.parquet, got"
+            InvalidInputError, match=r"must end in \.npy, \.npz, \.csv, .* or \.parquet, got"
         ):
             read_vectors(tmp_path / name)
         with pytest.raises(InvalidInputError, match="must end in"):
@@ -334,7 +345,7 @@ def test_suffix_determines_the_format(tmp_path: Path) -> None:
     assert_array_equal(read_vectors(tmp_path / "X.NPY").X, X)
 
 
-@pytest.mark.parametrize("suffix", reading.FORMATS)
+@pytest.mark.parametrize("suffix", FORMATS)
 def test_a_failed_write_leaves_the_old_file(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"X.{suffix}"
     path.write_text("old")

@@ -56,7 +56,10 @@ def run(X: Any, quick: bool) -> Section:
 
 
 def problem(n_samples: int, p: int, m: int, dtype: Any) -> tuple[Any, dict[str, SCNN]]:
-    """Return random samples, and a network for each kind of codes, of which 10 % are not zero."""
+    """Return random samples, and a network for each kind of codes.
+
+    10 % of the codes are not zero, except for "top_k" with a given number.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, p), dtype=dtype)
     sample = rng.standard_normal((2 * m, p), dtype=dtype)
@@ -64,7 +67,8 @@ def problem(n_samples: int, p: int, m: int, dtype: Any) -> tuple[Any, dict[str, 
     networks = {}
     for name, (parameters, _) in OUTPUTS.items():
         network = deepcopy(fitted).set_params(**parameters)
-        networks[name] = network.calibrate(sample, density=DENSITY)
+        density = DENSITY if network.transform_n_nonzero_coefs is None else None
+        networks[name] = network.calibrate(sample, density=density)
     return X, networks
 
 

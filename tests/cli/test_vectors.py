@@ -124,6 +124,7 @@ def test_options_have_the_names_of_parameters(
     names = {option.replace("-", "_") for option in options}
     assert "transform_algorithm" in names
     others = {"help", "output", "key", "quiet", "dtype", "minibatch", "batch_size"}
+    others |= {"algorithm", "columns", "exclude"}
     assert names - others <= set(SCNN().get_params())
 
 
@@ -320,7 +321,7 @@ def test_sparse_matrices_and_keys(here: Path) -> None:
     ("line", "message"),
     [
         ("fit missing.npy -o m", "No such file or directory: missing.npy"),
-        ("fit X.txt -o m", "must end in .npy, .npz, .csv or .parquet"),
+        ("fit X.txt -o m", "must end in .npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz or .parquet"),
         ("fit empty.npy -o m", "empty.npy is empty"),
         ("fit nan.npy -o m", "nan.npy: row 3, column 2 must be a finite number, got nan"),
         ("fit nan.npy --minibatch -o m", "nan.npy: row 3, column 2 must be a finite number"),

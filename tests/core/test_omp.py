@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import orthogonal_mp_gram
 
 from lincode.core.debias import debias
-from lincode.core.omp import MatchingProblem
+from lincode.core.omp import MatchingProblem, squared_lengths
 
 
 def unit_atoms(m: int, p: int, seed: int = 0, dtype: Any = np.float64) -> Any:
@@ -199,3 +200,15 @@ def test_positive_debiased_codes_are_not_negative() -> None:
     for x, v in zip(X, V, strict=True):
         support = v != 0
         assert_allclose(D[support] @ (x - v @ D), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_squared_lengths_are_sums_in_float64(dtype: Any, tmp_path: Any) -> None:
+    X = np.random.default_rng(7).standard_normal((20, 300)).astype(dtype)
+    mapped = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=X.shape)
+    mapped[:] = X
+    expected = (X.astype(np.float64) ** 2).sum(axis=1)
+    for rows in (X, np.asfortranarray(X), mapped, csr_matrix(X)):
+        squares = squared_lengths(rows)
+        assert squares.dtype == np.float64
+        assert_allclose(squares, expected, rtol=1e-13)

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from lincode import SCNN, MiniBatchSCNN
-from lincode.estimators import checkpoint
-from lincode.exceptions import CheckpointError, InvalidInputError
 
 N, P, M = 3000, 30, 24
 NAMES = {"SCNN": SCNN, "MiniBatchSCNN": MiniBatchSCNN}

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from lincode import SparseCoder, sparse_encode
+from lincode.estimators.sparse_encode import MAX_BLOCK_ENTRIES, product_blocks
 from lincode.exceptions import InvalidInputError
 
 
@@ -211,6 +212,35 @@ def test_bad_input_is_refused(problem: Any, options: Any, message: str) -> None:
     X, D = problem
     with pytest.raises(InvalidInputError, match=message):
         sparse_encode(**{"X": X, "dictionary": D, **options})
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("value", "message"), [(np.nan, "NaN"), (-np.inf, "infinity"), (-1e30, "must be between")]
+)
+def test_samples_that_are_not_finite_or_too_large_are_refused(
+    problem: Any, dtype: Any, sparse: bool, value: float, message: str
+) -> None:
+    X, D = (A.astype(dtype) for A in problem)
+    X[-1, -1] = value * (1e200 if dtype == np.float64 else 1)
+    with pytest.raises(InvalidInputError, match=message):
+        sparse_encode(scipy.sparse.csr_matrix(X) if sparse else X, D)
+
+
+@pytest.mark.parametrize("shape", [(0, 15), (15,), (2, 15, 1), (3, 0)])
+def test_samples_of_a_wrong_shape_are_refused(problem: Any, shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidInputError):
+        sparse_encode(np.ones(shape), problem[1])
+    with pytest.raises(InvalidInputError):
+        sparse_encode(problem[0], np.ones(shape))
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1000, 1024), (100_000, 128), (700, 1_000_000)])
+def test_blocks_cover_all_samples_in_order(n: int, m: int) -> None:
+    found = product_blocks(n, m)
+    assert [row for rows in found for row in range(rows.start, rows.stop)] == list(range(n))
+    assert found[0].stop * m <= max(MAX_BLOCK_ENTRIES, 16 * m)
 
 
 def test_difficult_dictionaries_and_samples() -> None:

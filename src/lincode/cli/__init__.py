@@ -50,9 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except MemoryError as error:
-        _print_message(
-            f"not enough memory: {error}. lincode fit --minibatch reads npy files in batches."
-        )
+        _print_message(f"not enough memory: {error}. lincode fit --minibatch learns from batches.")
         return INVALID_INPUT
     except (InvalidInputError, MissingDependencyError, NotFittedError) as error:
         _print_message(str(error))

@@ -7,6 +7,7 @@ an estimator.
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,13 @@ from typing import Any
 import lincode
 from lincode.cli import commands
 
-FORMATS = "npy, npz, csv or parquet"
+INPUTS = (
+    "npy, npz, csv, tsv, csv.gz, tsv.gz, parquet, a folder of parquet files, or - for csv from"
+    " standard input"
+)
+OUTPUTS = "npy, npz, csv, tsv, csv.gz, tsv.gz or parquet"
 DEFAULTS = lincode.SCNN().get_params()
+SPLIT_SIGN = "positive and negative parts of the codes are separate columns"
 ALGORITHMS = ("encoder", "exact", "lasso", "omp", "ols")
 FLAG: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": None}
 """An option without a value that can be negated, such as --fit-gains and --no-fit-gains"""
@@ -48,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_fit_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``fit``. Options that are parameters of SCNN have their names."""
     add: Any = parser.add_argument
-    add("X", help=f"the vectors, one per row: {FORMATS}")
+    add("X", help=f"the vectors, one per row: {INPUTS}")
     add("-o", "--output", required=True, metavar="MODEL", help="the model file to write")
     add(
         "-m",
@@ -91,14 +97,19 @@ def _add_training_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SEED",
         help="random seed of the initialisation (default: 0)",
     )
-    add("--minibatch", action="store_true", help="learn in batches; for npy larger than memory")
+    add(
+        "--minibatch",
+        **FLAG,
+        help="learn in batches, in memory that does not depend on the number of vectors (default:"
+        " if the data are large)",
+    )
     add(
         "--batch-size",
         type=positive_integer,
         metavar="N",
         help="number of rows in a batch (implies --minibatch)",
     )
-    add("--dtype", choices=("float32", "float64"), help="convert X in memory (default: as it is)")
+    add("--dtype", choices=("float32", "float64"), help="convert X (default: as it is)")
 
 
 def _add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,11 +156,12 @@ def _add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--transform-algorithm",
+        "--algorithm",
         choices=ALGORITHMS,
         help=f"how encode computes codes (default: {DEFAULTS['transform_algorithm']})",
     )
     _add_tolerance(add)
-    add("--split-sign", **FLAG, help="return positive and negative parts as separate columns")
+    add("--split-sign", **FLAG, help=SPLIT_SIGN)
 
 
 def _add_tolerance(add: Any) -> None:
@@ -164,16 +176,17 @@ def _add_tolerance(add: Any) -> None:
 def _add_encode_arguments(parser: argparse.ArgumentParser) -> None:
     add: Any = parser.add_argument
     add("model", help="the model file")
-    add("X", help=f"the vectors, one per row: {FORMATS}")
+    add("X", help=f"the vectors, one per row: {INPUTS}")
     add(
         "-o",
         "--output",
         required=True,
         metavar="CODES",
-        help="the codes to write: .npz (a sparse matrix), .npy, .csv or .parquet",
+        help=f"the codes to write: {OUTPUTS}; npz is a sparse matrix",
     )
     add(
         "--transform-algorithm",
+        "--algorithm",
         choices=ALGORITHMS,
         help="how codes are computed (default: that of the model)",
     )
@@ -190,21 +203,25 @@ def _add_encode_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of non-zeros per vector of a model with threshold_mode top_k",
     )
     _add_tolerance(add)
+    add("--positive-code", **FLAG, help="codes of at least 0 (default: as in the model)")
+    add("--split-sign", **FLAG, help=f"{SPLIT_SIGN} (default: as in the model)")
     _add_common_arguments(parser)
 
 
 def _add_decode_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="the model file")
-    parser.add_argument("codes", help=f"the codes, one per row: {FORMATS}")
+    parser.add_argument("codes", help=f"the codes, one per row: {INPUTS}")
     parser.add_argument(
-        "-o", "--output", required=True, metavar="X", help=f"the vectors to write: {FORMATS}"
+        "-o", "--output", required=True, metavar="X", help=f"the vectors to write: {OUTPUTS}"
     )
     parser.add_argument(
         "--transform-algorithm",
+        "--algorithm",
         choices=ALGORITHMS,
         help="how the codes were computed (default: that of the model); it matters only for models"
         " with a separate decoder",
     )
+    parser.add_argument("--split-sign", **FLAG, help=f"{SPLIT_SIGN} (default: as in the model)")
     _add_common_arguments(parser, n_jobs=False)
 
 
@@ -212,11 +229,34 @@ def _add_common_arguments(parser: argparse.ArgumentParser, *, n_jobs: bool = Tru
     parser.add_argument(
         "--key", metavar="NAME", help="name of the array in an npz file with several arrays"
     )
+    parser.add_argument(
+        "--columns",
+        type=column_list,
+        metavar="A,B,...",
+        help="the columns to read, in this order: names, or positions that start at 1 (default:"
+        " all)",
+    )
+    parser.add_argument(
+        "--exclude",
+        type=column_list,
+        metavar="A,B,...",
+        help="columns to leave out, such as a label: names, or positions that start at 1",
+    )
     if n_jobs:
         parser.add_argument(
             "--n-jobs", type=jobs, metavar="N", help="number of threads; -1 means all cores"
         )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only errors and warnings")
+
+
+def column_list(text: str) -> list[str]:
+    """Return the cells of one row of csv, so that names with commas can be quoted."""
+    cells = [cell.strip() for row in csv.reader([text]) for cell in row]
+    if not cells or not all(cells):
+        raise argparse.ArgumentTypeError(
+            f"must be names or positions of columns separated by commas, got {text!r}"
+        )
+    return cells
 
 
 def positive_integer(text: str) -> int:

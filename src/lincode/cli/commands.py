@@ -22,12 +22,26 @@ from lincode.vectors import (
     check_output_path,
     file_format,
     import_pyarrow,
-    read_vectors,
+    open_vectors,
     write_vectors,
 )
 
 GREEDY = ("omp", "ols")
 """The algorithms with a given number of non-zeros."""
+ENCODE_PARAMETERS = (
+    "transform_algorithm",
+    "threshold",
+    "transform_n_nonzero_coefs",
+    "transform_tol",
+    "positive_code",
+    "split_sign",
+    "n_jobs",
+)
+"""The parameters of the model that ``encode`` can change."""
+SMALL_BYTES = 128 * 2**20
+"""``fit`` reads smaller files completely, also for MiniBatchSCNN."""
+MAX_BYTES = 4e9
+"""SCNN is not used by default if the data and their codes need more memory."""
 SECONDS_BETWEEN_LINES = 2.0
 """Minimum time between two lines that report progress."""
 
@@ -35,15 +49,22 @@ SECONDS_BETWEEN_LINES = 2.0
 def fit(args: argparse.Namespace) -> None:
     """Fit a model to the vectors in a file and save it."""
     _check_output(args.output, args.X)
-    vectors = read_vectors(args.X, key=args.key)
-    X = vectors.X if args.dtype is None else vectors.X.astype(args.dtype, copy=False)
-    model = _create_model(args)
-    try:
-        with show_progress(quiet=args.quiet) as callback:
-            model.set_params(callback=callback).fit(X)
-    except ValueError:
-        vectors.check_finite()  # This error says in which row and column the NaN is.
-        raise
+    opened = _open(args, args.X, dtype=args.dtype)
+    with opened.with_slices(_output_folder(args), args.dtype) as vectors:
+        cls, message = _model_class(args, vectors)
+        if message and not args.quiet:
+            print(f"lincode: {message}", file=sys.stderr, flush=True)
+        model = _create_model(cls, args)
+        X = vectors.X
+        if cls is SCNN or _float_bytes(X) <= SMALL_BYTES:
+            X = _load(vectors)
+        try:
+            with show_progress(quiet=args.quiet) as callback:
+                model.set_params(callback=callback).fit(X)
+        except ValueError:
+            vectors.check_finite()  # This error says in which row and column the NaN is.
+            raise
+        n = vectors.X.shape[0]
     model.set_params(callback=None)
     if vectors.names is not None:
         model.feature_names_in_ = np.array(vectors.names, dtype=object)
@@ -51,15 +72,74 @@ def fit(args: argparse.Namespace) -> None:
     if not args.quiet:
         m, p = model.components_.shape
         print(
-            f"{args.output}: {X.shape[0]} vectors, {m} components, {p} features,"
+            f"{args.output}: {n} vectors, {m} components, {p} features,"
             f" alpha {model.alpha_:.4g}, {1 - model.usage_.mean():.1%} of the training codes are"
             f" zero; {model.stop_reason_}"
         )
 
 
-def _create_model(args: argparse.Namespace) -> Any:
+def _open(args: argparse.Namespace, path: str, dtype: str | None = None) -> Vectors:
+    """Open a file of vectors. Temporary files are in the folder of the output, which is a disk."""
+    return open_vectors(
+        path,
+        key=args.key,
+        columns=args.columns,
+        exclude=args.exclude,
+        dtype=dtype,
+        folder=_output_folder(args),
+    )
+
+
+def _output_folder(args: argparse.Namespace) -> str:
+    return str(check_output_path(args.output).parent)
+
+
+def _float_bytes(X: Any) -> int:
+    """Return the size of X in memory as float32 or float64."""
+    if scipy.sparse.issparse(X):
+        return int(X.nnz) * 12
+    return int(X.shape[0]) * int(X.shape[1]) * (4 if X.dtype == np.float32 else 8)
+
+
+def _load(vectors: Vectors) -> Any:
+    """Return the rows as an array or CSR matrix in memory."""
+    X = vectors.X
+    return X if isinstance(X, np.ndarray) or scipy.sparse.issparse(X) else X[:]
+
+
+def _model_class(args: argparse.Namespace, vectors: Vectors) -> tuple[Any, str]:
+    """Return the estimator for these options and data, and a message if the size decided."""
+    if args.minibatch is not None or args.batch_size is not None:
+        if args.minibatch is False and args.batch_size is not None:
+            raise InvalidInputError("--batch-size requires --minibatch; leave --no-minibatch out.")
+        return (SCNN if args.minibatch is False else MiniBatchSCNN), ""
+    X = vectors.X
+    codes = X.shape[0] * (args.n_components or X.shape[1]) * (4 if X.dtype == np.float32 else 8)
+    needed, limit = _float_bytes(X) + 2 * codes, memory_limit()
+    if needed <= limit:
+        return SCNN, ""
+    return MiniBatchSCNN, (
+        f"{vectors.path} has {X.shape[0]} vectors with {X.shape[1]} columns. SCNN would need about"
+        f" {needed / 1e9:.1f} GB of memory for them and their codes, which is more than"
+        f" {limit / 1e9:.1f} GB, so MiniBatchSCNN learns from batches. Use --no-minibatch for SCNN."
+    )
+
+
+def memory_limit() -> float:
+    """Return how many bytes ``fit`` may use for the data and their codes.
+
+    It is half of the memory that is available, and at most 4 GB.
+    """
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            sizes = dict(line.split(":") for line in lines)
+        return min(MAX_BYTES, 512.0 * int(sizes["MemAvailable"].split()[0]))
+    except (OSError, KeyError, ValueError):  # not Linux
+        return MAX_BYTES
+
+
+def _create_model(cls: Any, args: argparse.Namespace) -> Any:
     """Return an estimator with the given options. The defaults are those of the estimator."""
-    cls = MiniBatchSCNN if args.minibatch or args.batch_size is not None else SCNN
     names = set(cls().get_params()) & set(vars(args))
     options = {name: getattr(args, name) for name in names}
     return cls(**{name: value for name, value in options.items() if value is not None})
@@ -99,26 +179,25 @@ def encode(args: argparse.Namespace) -> None:
     """Compute the codes of the vectors in a file, one block of rows at a time."""
     _check_output(args.output, args.X, args.model, table=True)
     model = load(args.model)
-    for name in ("transform_algorithm", "threshold", "transform_n_nonzero_coefs", "transform_tol"):
+    for name in ENCODE_PARAMETERS:
         _set_parameter(model, name, getattr(args, name))
-    _set_parameter(model, "n_jobs", args.n_jobs)
     _check_applicable(model, args)
-    vectors = read_vectors(args.X, key=args.key)
+    vectors = _open(args, args.X)
     _check_columns(vectors, model.n_features_in_, getattr(model, "feature_names_in_", None))
     # Blocks are arrays without names. scikit-learn would warn about this for each block.
     vars(model).pop("feature_names_in_", None)
     names = list(model.get_feature_names_out())
-    n_nonzero = 0
+    n = n_nonzero = 0
 
     def codes() -> Iterator[Any]:
-        nonlocal n_nonzero
+        nonlocal n, n_nonzero
         for block in vectors.blocks(len(names)):
             U = model.transform(block)
+            n += block.shape[0]
             n_nonzero += int(np.count_nonzero(U.data if scipy.sparse.issparse(U) else U))
             yield U
 
-    n = vectors.X.shape[0]
-    write_vectors(args.output, codes(), n, names=names, sparse=True)
+    write_vectors(args.output, codes(), names=names, sparse=True)
     if not args.quiet:
         zeros = 1 - n_nonzero / (n * len(names))
         print(f"{args.output}: codes of {n} vectors, {len(names)} columns, {zeros:.1%} zeros")
@@ -129,12 +208,19 @@ def decode(args: argparse.Namespace) -> None:
     _check_output(args.output, args.codes, args.model, table=True)
     model = load(args.model)
     _set_parameter(model, "transform_algorithm", args.transform_algorithm)
-    codes = read_vectors(args.codes, key=args.key)
+    _set_parameter(model, "split_sign", args.split_sign)
+    codes = _open(args, args.codes)
     _check_columns(codes, len(model.get_feature_names_out()), None)
     names = getattr(model, "feature_names_in_", None)
-    blocks = (model.inverse_transform(U) for U in codes.blocks(model.n_features_in_))
-    n = codes.X.shape[0]
-    write_vectors(args.output, blocks, n, names=None if names is None else list(names))
+    n = 0
+
+    def decoded() -> Iterator[Any]:
+        nonlocal n
+        for U in codes.blocks(model.n_features_in_):
+            n += U.shape[0]
+            yield model.inverse_transform(U)
+
+    write_vectors(args.output, decoded(), names=None if names is None else list(names))
     if not args.quiet:
         print(f"{args.output}: {n} vectors, {model.n_features_in_} features")
 
@@ -181,10 +267,11 @@ def _check_output(output: str, *inputs: str, table: bool = False) -> None:
 
 def _check_columns(vectors: Vectors, n_columns: int, names: Any) -> None:
     """Check the number of columns and, if both the model and the file have names, the names."""
-    if vectors.X.shape[1] != n_columns:
+    if vectors.n_columns != n_columns:
+        hint = "; choose them with --columns or --exclude" if vectors.n_columns > n_columns else ""
         raise InvalidInputError(
             f"{vectors.path} must have {n_columns} columns for this model, got"
-            f" {vectors.X.shape[1]}."
+            f" {vectors.n_columns}{hint}."
         )
     if names is None or vectors.names is None:
         return

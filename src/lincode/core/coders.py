@@ -10,7 +10,7 @@ import numpy as np
 from lincode.core.code_step import CodeProblem, solve_codes
 from lincode.core.encoder_step import Thresholding, encode
 from lincode.core.prox import soft_threshold
-from lincode.core.types import Array, Rows, row_squares
+from lincode.core.types import Array, Rows
 
 if TYPE_CHECKING:
     from lincode.core.omp import MatchingProblem
@@ -99,10 +99,12 @@ class GreedyCoder:
 
     def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
         """Choose the atoms of the rows. The start is not used."""
+        from lincode.core.omp import squared_lengths  # imports Numba
+
         self.problem.write_codes(
             U,
             np.asarray(X @ self.D.T) if b is None else b,
-            row_squares(X),
+            squared_lengths(X),
             n_nonzero=self.n_nonzero,
             tol=self.tol,
             least_squares=self.least_squares,

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from lincode.core.compiler import compiled
-from lincode.core.types import Array
+from lincode.core.types import Array, Rows, row_squares
 
 MIN_PIVOT_EPS = 100
 """An atom depends on the chosen ones if s[j] is below this many machine epsilons, divided by the
@@ -93,7 +94,7 @@ class MatchingProblem:
         _choose_atoms(
             U,
             np.ascontiguousarray(b),
-            squares.astype(np.float64),
+            squares.astype(np.float64, copy=False),
             self.H,
             self.inverse_lengths,
             min(n_nonzero, m),
@@ -102,6 +103,26 @@ class MatchingProblem:
             score,
             bits,
         )
+
+
+def squared_lengths(X: Rows) -> Array:
+    """Return ‖x‖² of each row in float64, without a copy of dense rows."""
+    if scipy.sparse.issparse(X):
+        return row_squares(X)
+    squares = np.empty(len(X))
+    _add_squares(np.asarray(X), squares)
+    return squares
+
+
+@compiled
+def _add_squares(X: Any, squares: Any) -> None:
+    n, p = X.shape
+    for i in range(n):
+        row, total = X[i], 0.0
+        for j in range(p):
+            value = np.float64(row[j])  # float() of Numba does not convert float32
+            total += value * value
+        squares[i] = total
 
 
 @compiled

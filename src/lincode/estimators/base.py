@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import leave_one_out_outputs, matching_threshold
-from lincode.core.energy import energy
+from lincode.core.energy import energy_of_rows
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
 from lincode.core.types import Array, Rows
-from lincode.estimators.coding import CodingTransformer
+from lincode.estimators.coding import READ_BYTES, CodingTransformer
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_dictionary
 from lincode.networks.scnn import Trained, atom_signs
-from lincode.rows.memory import dense, dense_blocks, sample_indices
+from lincode.rows.chunks import ChunkedRows, is_lazy
+from lincode.rows.memory import dense, sample_indices
+from lincode.rows.prefetch import prefetch
 from lincode.rows.threads import blas_threads, thread_count
 
 MIN_ENCODER_R2 = 0.05
@@ -43,8 +46,8 @@ class BaseSCNN(CodingTransformer):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            The samples.
+        X : array-like, CSR matrix or lazily read array of shape (n_samples, n_features)
+            The samples. They are read as by ``transform``.
         y : ignored
 
         Returns
@@ -53,13 +56,18 @@ class BaseSCNN(CodingTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
+        if not is_lazy(X):
+            return self._score(X)
+        with closing(prefetch(ChunkedRows(X).blocks(READ_BYTES))) as blocks:
+            total = sum(block.shape[0] * self._score(block) for _, block in blocks)
+        return float(total / int(X.shape[0]))
+
+    def _score(self, X: Any) -> float:
         X = self._check_samples(X, "exact")
         U = self._codes(X, "exact")
         D, C, eta = self.components_, self.encoder_, self.encoder_weight
         with blas_threads(thread_count(self.n_jobs)):
-            total = sum(
-                energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
-            )
+            total = energy_of_rows(X, U, D, C, self.alpha_, eta)
         ridge = eta / len(D) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
         return float(-total / len(U) - ridge)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from lincode.core.energy import CodeStats
+from lincode.core.stream_gram import StreamGram
+from lincode.estimators.validation import check_number
 from lincode.exceptions import CheckpointError, InvalidInputError
+from lincode.files import check_output_path
 from lincode.networks.scnn import Momentum
 from lincode.networks.scnn_minibatch import Stream
+from lincode.networks.stages import Progress
 from lincode.rows.protocol import RowLengths
 from lincode.tensor_file import FileKind, pack_state, to_json, unpack_state
 
@@ -27,7 +32,9 @@ CHECKPOINT_FILE = FileKind(
     advice="delete it to start training again",
     error=CheckpointError,
 )
-STATE_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in (CodeStats, Momentum, Stream)}
+STATE_CLASSES: dict[str, type[Any]] = {
+    cls.__name__: cls for cls in (CodeStats, Momentum, Progress, Stream, StreamGram)
+}
 """The dataclasses that a checkpoint may contain."""
 OTHER_PARAMETERS = {"n_jobs", "verbose", "callback", "checkpoint_path", "checkpoint_every"}
 """Parameters that may change between the interruption and the continuation."""
@@ -57,8 +64,8 @@ class Checkpoint:
         }
         self.saved_at = time.monotonic()
 
-    def load(self) -> dict[str, Any] | None:
-        """Return the state that ``save`` stored, or None if there is no checkpoint."""
+    def load(self) -> Any:
+        """Return the state that was stored, or None if there is no checkpoint."""
         if self.path is None or not self.path.exists():
             return None
         header, tensors = CHECKPOINT_FILE.read(self.path)
@@ -69,12 +76,11 @@ class Checkpoint:
             )
         self._check_identity(header)
         try:
-            state: dict[str, Any] = unpack_state(header["state"], STATE_CLASSES, tensors)
+            return unpack_state(header["state"], STATE_CLASSES, tensors)
         except UNREADABLE as error:
             raise CheckpointError(
                 f"{self.path} is damaged ({error}); delete it to start training again."
             ) from error
-        return state
 
     def _check_identity(self, header: dict[str, Any]) -> None:
         """Check that the checkpoint belongs to this estimator, these parameters and these data."""
@@ -94,18 +100,17 @@ class Checkpoint:
             f" {now!r}. Use the same to continue, or another checkpoint_path to start again."
         )
 
-    def is_due(self) -> bool:
-        """Return whether ``checkpoint_every`` seconds have passed since the last checkpoint."""
-        return self.path is not None and time.monotonic() - self.saved_at >= self.every
+    def save_if_due(self, state: Callable[[], Any]) -> None:
+        """Replace the checkpoint if ``checkpoint_every`` seconds have passed since the last one.
 
-    def save(self, state: dict[str, Any]) -> None:
-        """Replace the checkpoint by one with the given state."""
-        assert self.path is not None
+        ``state`` returns the state to store.
+        """
+        if self.path is None or time.monotonic() - self.saved_at < self.every:
+            return
         tensors: dict[str, Any] = {}
-        packed = pack_state(state, STATE_CLASSES, tensors)
-        CHECKPOINT_FILE.write(
-            self.path, {"format": FORMAT, **self.identity, "state": packed}, tensors
-        )
+        packed = pack_state(state(), STATE_CLASSES, tensors)
+        header = {"format": FORMAT, **self.identity, "state": packed}
+        CHECKPOINT_FILE.write(self.path, header, tensors)
         self.saved_at = time.monotonic()
 
     def remove(self) -> None:
@@ -143,21 +148,16 @@ def _describe_parameters(estimator: BaseEstimator) -> dict[str, Any]:
     return described
 
 
-def check_checkpoint_path(path: Any) -> None:
-    """Raise an error if ``path`` is not a path or None."""
-    if path is not None and not isinstance(path, (str, os.PathLike)):
+def check_checkpoint_parameters(path: Any, every: Any) -> None:
+    """Check the parameters ``checkpoint_path`` and ``checkpoint_every``."""
+    check_number("checkpoint_every", every, 0)
+    if path is None:
+        return
+    if not isinstance(path, str | os.PathLike):
         raise InvalidInputError(f"checkpoint_path must be None or a path, got {path!r}.")
-
-
-def random_state_to_list(rng: np.random.RandomState) -> list[Any]:
-    """Return the state of a generator as a value for JSON."""
-    name, keys, position, has_gauss, cached = rng.get_state(legacy=True)
-    return [name, [int(key) for key in keys], int(position), int(has_gauss), float(cached)]
-
-
-def random_state_from_list(state: list[Any]) -> np.random.RandomState:
-    """Return a generator in the state that ``random_state_to_list`` returned."""
-    rng = np.random.RandomState()
-    name, keys, *rest = state
-    rng.set_state((name, np.array(keys, dtype=np.uint32), *rest))
-    return rng
+    try:
+        check_output_path(path)
+    except OSError as error:
+        raise InvalidInputError(
+            f"checkpoint_path must be a file that can be written, got {os.fspath(path)!r}: {error}."
+        ) from error

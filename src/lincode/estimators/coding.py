@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,10 @@ from lincode.estimators.signs import SignSplitter
 from lincode.estimators.sparse_encode import make_coder, unfinished_message, write_codes
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_finite, check_rows, check_scaled_rows
+from lincode.rows.chunks import ChunkedRows, is_lazy
 from lincode.rows.memory import blocks
+from lincode.rows.prefetch import prefetch
+from lincode.rows.shuffling import stack
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count, threaded_map
 
 MAX_TRANSFORM_STEPS = 20_000
@@ -27,6 +31,8 @@ MIN_BLOCK_ROWS = 512
 """The product of smaller blocks with the encoder is slower per row."""
 MIN_BLOCK_PRODUCTS = 50_000_000
 """The number of multiplications for which a separate thread is faster."""
+READ_BYTES = 32 * 2**20
+"""The size of the blocks in which samples that are not in memory are read."""
 BLOCK_ENTRIES = 1_000_000
 """The number of codes (rows times units) that stay in the cache until they are thresholded."""
 
@@ -39,8 +45,10 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            The samples.
+        X : array-like, CSR matrix or lazily read array of shape (n_samples, n_features)
+            The samples. A memory-mapped array of more than 1 GiB, and an object with ``shape``,
+            ``dtype`` and slices of rows that is not in memory, such as a dataset of h5py, is read
+            block by block.
 
         Returns
         -------
@@ -50,11 +58,27 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         """
         check_is_fitted(self)
         self._check_parameters()
+        if is_lazy(X):
+            return self._transform_chunks(ChunkedRows(X))
+        return self._transform(X)
+
+    def _transform(self, X: Any) -> Any:
         X = self._check_samples(X, self.transform_algorithm)
         N, m = X.shape[0], len(self.encoder_)
         output = make_output(N, m, X.dtype, split=self.split_sign, sparse=self.sparse_output)
         self._write_codes(X, self.transform_algorithm, output, self.transform_alpha)
         return output.result()
+
+    def _transform_chunks(self, X: ChunkedRows) -> Any:
+        """Return the codes of samples that are read block by block."""
+        with closing(prefetch(X.blocks(READ_BYTES))) as blocks:
+            if self.sparse_output:
+                return stack([self._transform(block) for _, block in blocks])
+            n_columns = (2 if self.split_sign else 1) * len(self.encoder_)
+            codes = np.empty((X.shape[0], n_columns), X.dtype)
+            for rows, block in blocks:
+                codes[rows] = self._transform(block)
+        return codes
 
     def _unsplit_codes(self, X: Any) -> Array:
         self._check_parameters()
@@ -110,7 +134,7 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         n_threads = thread_count(self.n_jobs)
         with blas_threads(matrix_threads(len(self.components_), n_threads)):
             coder = self._coder(algorithm, lam, X.dtype)
-        n_unfinished = write_codes(X, coder, output, n_threads)
+            n_unfinished = write_codes(X, coder, output, n_threads)
         if n_unfinished:
             message = unfinished_message(n_unfinished, X, f"transform_tol={self.transform_tol}")
             warn_user(f"{type(self).__name__}: {message}", ConvergenceWarning)

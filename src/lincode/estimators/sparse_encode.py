@@ -18,15 +18,19 @@ from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     FLOAT_DTYPES,
     check_choice,
+    check_finite,
     check_flag,
     check_n_jobs,
     check_number,
-    check_scaled_rows,
+    check_rows,
+    check_scale,
     check_verbose,
+    is_float_matrix,
+    largest_entry,
     representable,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.rows.memory import code_blocks
+from lincode.rows.memory import blocks, code_blocks
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count, threaded_map
 
 LASSO = ("lasso", "lasso_cd", "lasso_lars")
@@ -34,6 +38,9 @@ LASSO = ("lasso", "lasso_cd", "lasso_lars")
 ALGORITHMS = (*LASSO, "omp", "ols", "threshold")
 DEFAULT_TOL = 1e-10
 """The relative optimality residual of lasso codes."""
+MIN_BLOCK_ROWS, MAX_BLOCK_ENTRIES = 256, 2_000_000
+"""The product of fewer samples with the dictionary is slower per sample. This number of samples is
+not used if their codes have more entries."""
 ADVICE = "Divide X and the dictionary by {0}, and alpha by its square: the codes remain the same."
 
 
@@ -151,6 +158,7 @@ def sparse_encode(
         X, dictionary, gram, cov, init = _check_arrays(X, dictionary, gram, cov, init)
     D = np.asarray(dictionary)
     n_threads = thread_count(n_jobs)
+    output = make_output(X.shape[0], len(D), X.dtype, split=False, sparse=sparse_output)
     with blas_threads(matrix_threads(len(D), n_threads)):
         coder = make_coder(
             D,
@@ -163,8 +171,9 @@ def sparse_encode(
             tol=tol,
             debias=debias,
         )
-    output = make_output(X.shape[0], len(D), X.dtype, split=False, sparse=sparse_output)
-    n_unfinished = write_codes(X, coder, output, n_threads, cov=cov, start=init, verbose=verbose)
+        n_unfinished = write_codes(
+            X, coder, output, n_threads, cov=cov, start=init, verbose=verbose
+        )
     if n_unfinished:
         warn_user(unfinished_message(n_unfinished, X, "max_iter or tol"), ConvergenceWarning)
     return output.result()
@@ -246,7 +255,13 @@ def write_codes(
             print(f"[sparse_encode] rows {rows.start} to {rows.stop} of {n}", flush=True)
         return unfinished
 
-    return sum(threaded_map(encode, code_blocks(n, coder.n_units), n_threads))
+    return sum(threaded_map(encode, product_blocks(n, coder.n_units), n_threads))
+
+
+def product_blocks(n: int, m: int) -> list[slice]:
+    """Return the blocks in which the products and codes of n samples are computed."""
+    n_rows = code_blocks(n, m)[0].stop if n else 1
+    return blocks(n, max(n_rows, min(MIN_BLOCK_ROWS, MAX_BLOCK_ENTRIES // m)))
 
 
 def unfinished_message(n_unfinished: int, X: Rows, increase: str) -> str:
@@ -259,7 +274,11 @@ def unfinished_message(n_unfinished: int, X: Rows, increase: str) -> str:
 
 def _check_arrays(X: Any, dictionary: Any, gram: Any, cov: Any, init: Any) -> tuple[Any, ...]:
     """Return the arrays of ``sparse_encode`` with the dtype of X."""
-    X, _ = check_scaled_rows(None, X, reset=False, advice=ADVICE)
+    X = check_rows(None, X, reset=False, check_finite=False)
+    largest = largest_entry(X)
+    if not np.isfinite(largest):
+        check_finite(None, X)
+    check_scale(X, largest, ADVICE)
     D = check_dictionary_array(dictionary, X.dtype)
     m, p = D.shape
     if X.shape[1] != p:
@@ -284,8 +303,10 @@ def _check_arrays(X: Any, dictionary: Any, gram: Any, cov: Any, init: Any) -> tu
 
 def check_dictionary_array(dictionary: Any, dtype: np.dtype[np.floating]) -> Array:
     """Return a dictionary whose entries have squares that the dtype can represent."""
-    D = check_numbers("dictionary", dictionary, FLOAT_DTYPES)
-    largest, (low, high) = float(np.abs(D).max()), representable(dtype)
+    D, (low, high) = dictionary, representable(dtype)
+    if not is_float_matrix(D) or not np.isfinite(largest_entry(D)):
+        D = check_numbers("dictionary", D, FLOAT_DTYPES)
+    largest = largest_entry(D)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
             f"the largest absolute value of the dictionary must be between {low:.0e} and"

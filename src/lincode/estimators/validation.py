@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
@@ -137,6 +138,7 @@ def check_rows(
     """
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
+    _check_not_batches(X)
     accepted: dict[str, Any] = {
         "accept_sparse": "csr",
         "dtype": FLOAT_DTYPES,
@@ -155,19 +157,33 @@ def check_rows(
         ) from error
 
 
+def _check_not_batches(X: Any) -> None:
+    """Raise an error if X is an iterator, a callable or a list of arrays instead of one array."""
+    is_list = isinstance(X, list | tuple) and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
+    if is_list or isinstance(X, Iterator) or (callable(X) and not hasattr(X, "__array__")):
+        raise InvalidInputError(
+            f"X must be one array with one sample per row, got {type(X).__name__}"
+            f"{' of arrays' if is_list else ''}; MiniBatchSCNN.fit_batches learns from an iterable"
+            " of batches."
+        )
+
+
 def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
     """Return whether scikit-learn's validation would return X as it is, apart from its values.
 
     For a single sample this validation takes longer than the code.
     """
-    return (
-        type(X) is np.ndarray
-        and X.dtype in FLOAT_DTYPES
-        and X.ndim == 2
-        and len(X) > 0
-        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+    if not is_float_matrix(X):
+        return False
+    return estimator is None or (
+        X.shape[1] == getattr(estimator, "n_features_in_", None)
         and not hasattr(estimator, "feature_names_in_")
     )
+
+
+def is_float_matrix(X: Any) -> bool:
+    """Return whether X is a plain array of two dimensions, float64 or float32, and not empty."""
+    return type(X) is np.ndarray and X.dtype in FLOAT_DTYPES and X.ndim == 2 and X.size > 0
 
 
 def check_finite(estimator: BaseEstimator | None, X: Rows) -> None:
@@ -191,6 +207,12 @@ def check_scaled_rows(
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
         check_finite(estimator, X)
+    check_scale(X, largest, advice)
+    return X, lengths
+
+
+def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
+    """Check that the square of the largest absolute value of X is representable."""
     low, high = representable(X.dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
@@ -198,7 +220,13 @@ def check_scaled_rows(
             f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
-    return X, lengths
+
+
+def largest_entry(X: Rows) -> float:
+    """Return the largest absolute value of X, which is not finite if X is not."""
+    values = X.data if issparse(X) else X
+    # The maximum of NumPy is NaN if a value is.
+    return float(np.maximum(values.max(), -values.min())) if values.size else 0.0
 
 
 def representable(dtype: np.dtype[np.floating]) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,12 +35,15 @@ class Iteration:
     max_iter : int
         The largest number of iterations.
     energy_per_sample : float
-        The energy divided by the number of samples.
+        The energy of the samples in use, divided by their number.
     change : float
         The relative change of the energy in this iteration (with ``solver="paper"``, of the
         reconstruction error). SCNN stops when it is at most ``tol``.
     seconds : float
         The time since the first iteration started. For ASCNN, since the stage started.
+    n_samples : int
+        The number of samples in use. SCNN starts on subsets of the samples if there are many (see
+        its ``init_size``), and counts the iterations on each subset from 1.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Iteration:
     energy_per_sample: float
     change: float
     seconds: float
+    n_samples: int = 0
 
     def __str__(self) -> str:
         return (
@@ -108,30 +112,44 @@ class Training(Protocol):
 
 
 def train(
-    training: Training, *, max_iter: int, tol: float, callback: Callback | None = None
+    training: Training,
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+    started: float | None = None,
+    earlier: Sequence[float] = (),
+    on_continue: Callable[[list[float]], None] | None = None,
 ) -> Outcome:
     """Iterate until the relative change is at most ``tol``, or ``max_iter`` is reached.
 
     The energy is checked after every step. If the training is monotone, a step that increases the
-    energy by more than rounding raises an error.
+    energy by more than rounding raises an error. ``started`` is the time from which the seconds
+    of an iteration are counted, if it is not now. ``earlier`` are the energies at the start and
+    after each iteration that was done before, if training continues. They count as iterations.
+    ``on_continue`` is called with all energies before each further iteration.
     """
-    start = time.perf_counter()
-    path = [training.energy()]
-    error = training.monitored_error(path[0])
+    start = time.perf_counter() if started is None else started
+    path = list(earlier) or [training.energy()]
+    error = training.monitored_error(path[-1])
     reason = Reason.MAX_ITER
-    for n_iter in range(1, max_iter + 1):
+    n_iter = len(path) - 1
+    for n_iter in range(len(path), max_iter + 1):
         path.append(_run_steps(training, training.steps(), path[-1]))
         previous, error = error, training.monitored_error(path[-1])
         change = abs(previous - error) / previous if previous > 0 else 0.0
         accurate = training.set_change(change)
         seconds = time.perf_counter() - start
-        iteration = Iteration(n_iter, max_iter, path[-1] / training.n, change, seconds)
+        n = training.n
+        iteration = Iteration(n_iter, max_iter, path[-1] / n, change, seconds, round(n))
         if callback is not None and callback(iteration):
             reason = Reason.CALLBACK
             break
         if change <= tol and accurate:
             reason = Reason.CONVERGED
             break
+        if on_continue is not None and n_iter < max_iter:
+            on_continue(path)
     path[-1] = _run_steps(training, training.final_steps(), path[-1])
     return Outcome(path, n_iter, reason)
 

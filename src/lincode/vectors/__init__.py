@@ -1,8 +1,8 @@
-"""Read and write files of vectors: npy, npz, csv and parquet, without pickle."""
+"""Read and write files of vectors: npy, npz, csv, tsv and parquet, without pickle."""
 
 from lincode.files import atomic_write, check_output_path
-from lincode.vectors.reading import FORMATS, Vectors, file_format, read_vectors
-from lincode.vectors.tables import import_pyarrow
+from lincode.vectors.formats import FORMATS, file_format, import_pyarrow
+from lincode.vectors.reading import Vectors, open_vectors, read_vectors
 from lincode.vectors.writing import write_vectors
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "check_output_path",
     "file_format",
     "import_pyarrow",
+    "open_vectors",
     "read_vectors",
     "write_vectors",
 ]

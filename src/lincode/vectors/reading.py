@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import lzma
 import os
+import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,9 +17,12 @@ import numpy as np
 import scipy.sparse
 
 from lincode.exceptions import InvalidInputError
-from lincode.vectors.tables import Table, open_csv, open_parquet
+from lincode.vectors.columns import select_columns
+from lincode.vectors.formats import STDIN, TEXT_FORMATS, file_format
+from lincode.vectors.npy import FileRows, map_npy, temporary_rows
+from lincode.vectors.parquet import ParquetRows
+from lincode.vectors.text import TextFile
 
-FORMATS = ("npy", "npz", "csv", "parquet")
 DAMAGED_ZIP_ERRORS = (
     ValueError,
     EOFError,
@@ -38,21 +42,31 @@ BLOCK_ENTRIES = 4_000_000
 
 @dataclass(frozen=True)
 class Vectors:
-    """The contents of a file of vectors.
+    """A file of vectors.
 
     Attributes
     ----------
     path : str
         The path of the file as it was given. Error messages contain it.
-    X : array or CSR matrix of shape (n_vectors, n_columns)
-        A read-only memory map if the file is an npy file.
+    X : array, CSR matrix, or object with ``shape``, ``dtype`` and slices, or None
+        The rows. After ``read_vectors`` it is an array (for an npy file, a read-only memory map)
+        or a CSR matrix. After ``open_vectors`` it may be an object whose slices are read from the
+        file, or None if the rows of a text file can only be read in order, by ``blocks``.
     names : list of str or None
         The names of the columns, if the file has any.
+    text : TextFile or None
+        The csv or tsv file from which ``blocks`` reads if X is None.
     """
 
     path: str
     X: Any
     names: list[str] | None = None
+    text: TextFile | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns."""
+        return int(self.X.shape[1]) if self.text is None else len(self.text.selected)
 
     def blocks(self, n_outputs: int = 1) -> Iterator[Any]:
         """Iterate over blocks of rows and check that they are finite.
@@ -67,18 +81,49 @@ class Vectors:
         ------
         array or CSR matrix of shape (n_rows, n_columns)
         """
-        n_vectors, n_columns = self.X.shape
-        n_rows = max(1, BLOCK_ENTRIES // max(n_columns, n_outputs))
-        for start in range(0, n_vectors, n_rows):
-            block = self.X[start : start + n_rows]
-            block = block if scipy.sparse.issparse(block) else np.asarray(block)
-            _check_finite(self.path, block, start)
-            yield block
+        n_rows = max(1, BLOCK_ENTRIES // max(self.n_columns, n_outputs))
+        start = 0
+        for large in self._large_blocks(n_rows):
+            for first in range(0, large.shape[0], n_rows):
+                block = large[first : first + n_rows]
+                _check_finite(self.path, block, start)
+                start += block.shape[0]
+                yield block
+
+    def _large_blocks(self, n_rows: int) -> Iterator[Any]:
+        """Yield the rows in order, in blocks of any size."""
+        if self.text is not None:
+            yield from self.text.blocks()
+        elif isinstance(self.X, ParquetRows):
+            yield from self.X.iter_rows(slice(None))
+        else:
+            for start in range(0, self.X.shape[0], n_rows):
+                block = self.X[start : start + n_rows]
+                yield block if scipy.sparse.issparse(block) else np.asarray(block)
 
     def check_finite(self) -> None:
         """Raise an error that names the first NaN or infinity, if there is one."""
         for _ in self.blocks():
             pass
+
+    @contextmanager
+    def with_slices(self, folder: str, dtype: Any = None) -> Iterator[Vectors]:
+        """Provide the same vectors with an X that has slices.
+
+        The rows of a text file are checked and written to a temporary file in ``folder``, as
+        ``dtype`` or float64.
+        """
+        if self.text is None:
+            yield self
+            return
+        with temporary_rows(self.blocks(), folder, np.dtype(dtype or np.float64)) as rows:
+            if not rows.shape[0]:
+                raise InvalidInputError(_no_rows(self.path))
+            yield replace(self, X=rows, text=None)
+
+
+def _no_rows(path: str) -> str:
+    return f"{path} has column names but no rows of numbers."
 
 
 def _check_finite(path: str, block: Any, start: int) -> None:
@@ -99,18 +144,13 @@ def _check_finite(path: str, block: Any, start: int) -> None:
     )
 
 
-def file_format(path: str | os.PathLike[str]) -> str:
-    """Return the format that the suffix of a file name stands for: npy, npz, csv or parquet."""
-    suffix = Path(path).suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        raise InvalidInputError(
-            "the name of a file of vectors must end in .npy, .npz, .csv or .parquet, got"
-            f" {os.fspath(path)}."
-        )
-    return suffix
-
-
-def read_vectors(path: str | os.PathLike[str], *, key: str | None = None) -> Vectors:
+def read_vectors(
+    path: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> Vectors:
     r"""Read a file of vectors. The suffix of its name determines the format.
 
     Parameters
@@ -120,11 +160,17 @@ def read_vectors(path: str | os.PathLike[str], *, key: str | None = None) -> Vec
 
         - npy: an array, which is memory-mapped;
         - npz: an array, or a sparse matrix that ``scipy.sparse.save_npz`` wrote;
-        - csv: numbers separated by commas, in UTF-8; the first row may contain the names of the
-          columns; needs pyarrow;
-        - parquet: columns of numbers; needs pyarrow.
+        - csv, tsv: numbers separated by commas or tabs, in UTF-8; the first row may contain the
+          names of the columns; also compressed (csv.gz, tsv.gz); needs pyarrow;
+        - parquet: columns of numbers, or a folder of such files; needs pyarrow.
+
+        "-" means standard input, which must be csv or tsv.
     key : str, default=None
         The name of the array in an npz file that contains several arrays.
+    columns : sequence of str, default=None
+        The columns to read, in this order: names, or positions that start at 1. None means all.
+    exclude : sequence of str, default=None
+        The columns to leave out. In text and parquet files they need not contain numbers.
 
     Returns
     -------
@@ -143,37 +189,115 @@ def read_vectors(path: str | os.PathLike[str], *, key: str | None = None) -> Vec
     >>> from pathlib import Path
     >>> from lincode.vectors import read_vectors
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     n_characters = Path(folder, "a.csv").write_text("x,y\n1,2\n3,4\n")
-    ...     vectors = read_vectors(Path(folder, "a.csv"))
+    ...     n_characters = Path(folder, "a.csv").write_text("x,label,y\n1,A,2\n3,B,4\n")
+    ...     vectors = read_vectors(Path(folder, "a.csv"), exclude=["label"])
     >>> vectors.X
     array([[1., 2.],
            [3., 4.]])
     >>> vectors.names
     ['x', 'y']
     """
-    name, suffix = os.fspath(path), file_format(path)
+    vectors = _open(os.fspath(path), key, columns, exclude)
+    if vectors.text is not None:
+        _warn(vectors.text)
+        blocks = list(vectors.text.blocks())
+        if not blocks:
+            raise InvalidInputError(_no_rows(vectors.path))
+        return replace(vectors, X=np.concatenate(blocks), text=None)
+    if isinstance(vectors.X, ParquetRows | FileRows):
+        mapped = isinstance(vectors.X, FileRows) and columns is exclude is None
+        return replace(vectors, X=map_npy(vectors.path) if mapped else vectors.X[:])
+    return vectors
+
+
+def open_vectors(
+    path: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    dtype: Any = None,
+    folder: str | None = None,
+) -> Vectors:
+    """Open a file of vectors, of which parts are read when they are needed.
+
+    npz files are read completely.
+
+    Parameters
+    ----------
+    path, key, columns, exclude
+        See ``read_vectors``.
+    dtype : dtype, default=None
+        The dtype to which the rows of npy, npz and parquet files are converted. None means that
+        they are not converted.
+    folder : str, default=None
+        The folder of temporary files, which parquet files with many columns and large row groups
+        need. None means that of the operating system.
+
+    Returns
+    -------
+    Vectors
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from lincode.vectors import open_vectors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder, "a.npy"), np.eye(3))
+    ...     vectors = open_vectors(Path(folder, "a.npy"), columns=["3", "1"])
+    ...     print(vectors.X.shape, vectors.X[1:])
+    (3, 2) [[0. 0.]
+     [1. 0.]]
+    """
+    vectors = _open(os.fspath(path), key, columns, exclude, dtype, folder)
+    if vectors.text is not None:
+        _warn(vectors.text)
+    return vectors
+
+
+def _warn(text: TextFile) -> None:
+    if text.note:
+        warnings.warn(text.note, UserWarning, stacklevel=3)
+
+
+def _open(
+    name: str,
+    key: str | None,
+    columns: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    dtype: Any = None,
+    folder: str | None = None,
+) -> Vectors:
+    is_folder = Path(name).is_dir()
+    suffix = "csv" if name == STDIN else "parquet" if is_folder else file_format(name)
     if key is not None and suffix != "npz":
         raise InvalidInputError(
             f"key selects one of the arrays in an npz file, but {name} is a {suffix} file; leave"
             " key out."
         )
-    if Path(path).is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file of vectors, got a folder", name)
-    if Path(path).stat().st_size == 0:
+    if name != STDIN and not is_folder and Path(name).stat().st_size == 0:
         raise InvalidInputError(f"{name} is empty.")
-    if suffix in ("csv", "parquet"):
-        table = open_csv(name) if suffix == "csv" else open_parquet(name)
-        return Vectors(name, _read_all(name, table), table.names)
-    X = _read_npy(name) if suffix == "npy" else _read_npz(name, key)
+    if suffix in TEXT_FORMATS:
+        text = TextFile(name, columns, exclude)
+        return Vectors(text.name, None, text.names, text)
+    if suffix == "parquet":
+        rows = ParquetRows(name, columns, exclude, dtype, folder)
+        return Vectors(name, rows, rows.names)
+    X = map_npy(name) if suffix == "npy" else _read_npz(name, key)
     _check_array(name, X)
-    return Vectors(name, X)
-
-
-def _read_all(name: str, table: Table) -> Any:
-    blocks = list(table.blocks)
-    if not sum(map(len, blocks)):
-        raise InvalidInputError(f"{name} has column names but no rows of numbers.")
-    return np.concatenate(blocks)
+    chosen = None
+    if columns is not None or exclude is not None:
+        chosen = select_columns(name, X.shape[1], None, columns, exclude)
+    if suffix == "npz":
+        X = X if chosen is None else X[:, chosen]
+        return Vectors(name, X if dtype is None else X.astype(dtype, copy=False))
+    if not X.flags.c_contiguous:  # the rows of a Fortran array are not consecutive in the file
+        X = X if chosen is None else X[:, chosen]
+        return Vectors(name, X if dtype is None else X.astype(dtype, copy=False))
+    path = os.path.abspath(name)
+    return Vectors(name, FileRows(path, X.offset, X.shape, X.dtype, chosen, dtype))
 
 
 def _check_array(name: str, X: Any) -> None:
@@ -189,15 +313,6 @@ def _check_array(name: str, X: Any) -> None:
         raise InvalidInputError(
             f"{name} must have at least one row and one column, got shape {X.shape}."
         )
-
-
-def _read_npy(name: str) -> Any:
-    try:
-        return np.lib.format.open_memmap(name, mode="r")
-    except (ValueError, EOFError) as error:
-        raise InvalidInputError(
-            f"{name} is not an npy file of numbers or is truncated: {error}"
-        ) from error
 
 
 def _read_npz(name: str, key: str | None) -> Any:

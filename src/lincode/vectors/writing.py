@@ -7,12 +7,14 @@ number of rows.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,14 +25,13 @@ from numpy.typing import NDArray
 
 from lincode.exceptions import InvalidInputError
 from lincode.files import atomic_write
-from lincode.vectors.reading import file_format
-from lincode.vectors.tables import import_pyarrow
+from lincode.vectors.formats import TEXT_FORMATS, file_format, import_pyarrow, is_gzip
 
 
 def write_vectors(
     path: str | os.PathLike[str],
     blocks: Iterable[Any],
-    n_rows: int,
+    n_rows: int | None = None,
     *,
     names: list[str] | None = None,
     sparse: bool = False,
@@ -40,14 +41,15 @@ def write_vectors(
     Parameters
     ----------
     path : path
-        The file. The suffix determines the format: npy, npz, csv or parquet.
+        The file. The suffix determines the format: npy, npz, csv, tsv or parquet. csv.gz and
+        tsv.gz files are compressed.
     blocks : iterable of arrays or CSR matrices of shape (any, n_columns)
         Blocks of rows, all with the same dtype.
-    n_rows : int
-        The total number of rows.
+    n_rows : int, default=None
+        The total number of rows, which is checked. None means that it is not known.
     names : list of str, default=None
-        The names of the columns. They are the first row of a csv file. If None, a csv file has
-        no such row, and the columns of a parquet file are named x0, x1, and so on.
+        The names of the columns. They are the first row of a text file. If None, a text file
+        has no such row, and the columns of a parquet file are named x0, x1, and so on.
     sparse : bool, default=False
         If True, an npz file contains a CSR matrix, which ``scipy.sparse.load_npz`` reads. If
         False, it contains one array with the name X.
@@ -69,56 +71,81 @@ def write_vectors(
     suffix = file_format(path)
     with atomic_write(path) as file:
         rest = iter(blocks)
-        first = next(rest)
-        shape, dtype = (n_rows, first.shape[1]), first.dtype
+        first = next(rest, None)
+        if first is None:
+            raise InvalidInputError(f"{os.fspath(path)}: there are no rows to write.")
         checked = _check_n_rows(chain([first], rest), n_rows)
         if suffix == "npz" and sparse:
-            _write_csr(file, checked, shape, dtype)
-        elif suffix == "csv":
-            _write_csv(file, map(_dense, checked), names)
+            _write_csr(file, checked, first)
+        elif suffix in TEXT_FORMATS:
+            with _compressed(file) if is_gzip(path) else nullcontext(file) as text:
+                _write_text(text, map(_dense, checked), names, "," if suffix == "csv" else "\t")
         elif suffix == "parquet":
             _write_parquet(file, map(_dense, checked), names)
         elif suffix == "npz":
-            with zipfile.ZipFile(file, "w") as archive, _open_member(archive, "X") as member:
-                _write_npy(member, map(_dense, checked), shape, dtype)
+            _write_npz(file, map(_dense, checked), first)
         else:
-            _write_npy(file, map(_dense, checked), shape, dtype)
+            _write_npy(file, map(_dense, checked), first)
 
 
 def _dense(block: Any) -> NDArray[Any]:
     return np.asarray(block.toarray() if scipy.sparse.issparse(block) else block)
 
 
-def _check_n_rows(blocks: Iterable[Any], n_rows: int) -> Iterator[Any]:
-    """Yield the blocks; at the end, check that they have ``n_rows`` rows as the header says."""
+def _check_n_rows(blocks: Iterable[Any], n_rows: int | None) -> Iterator[Any]:
+    """Yield the blocks; at the end, check that they have ``n_rows`` rows, if it is not None."""
     n = 0
     for block in blocks:
         n += block.shape[0]
         yield block
-    if n != n_rows:
+    if n_rows is not None and n != n_rows:
         raise InvalidInputError(f"blocks must have n_rows = {n_rows} rows in total, got {n}.")
 
 
-def _write_npy(file: Any, blocks: Iterable[Any], shape: tuple[int, ...], dtype: Any) -> None:
+def _write_npy(file: BinaryIO, blocks: Iterable[Any], first: Any) -> None:
+    """Write an array whose number of rows is known when the last block is written."""
+    start = file.tell()
+    _write_header(file, (2**62, first.shape[1]), first.dtype)  # the longest header
+    length, n = file.tell() - start, 0
+    for block in blocks:
+        file.write(np.ascontiguousarray(block, dtype=first.dtype).tobytes())
+        n += len(block)
+    header = io.BytesIO()
+    _write_header(header, (n, first.shape[1]), first.dtype)
+    # Spaces before the newline are allowed, and the length of the text is stored before it.
+    text = header.getvalue()[10:-1].rstrip().ljust(length - 11) + b"\n"
+    file.seek(start)
+    file.write(header.getvalue()[:8] + len(text).to_bytes(2, "little") + text)
+    file.seek(0, os.SEEK_END)
+
+
+def _write_header(file: Any, shape: tuple[int, ...], dtype: Any) -> None:
     descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
     header = {"descr": descr, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for block in blocks:
-        file.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+
+
+def _write_npz(file: BinaryIO, blocks: Iterable[Any], first: Any) -> None:
+    """Write an array with the name X; a temporary file holds it until all blocks are known."""
+    with tempfile.TemporaryFile(dir=Path(file.name).parent) as array:
+        _write_npy(array, blocks, first)
+        array.seek(0)
+        with zipfile.ZipFile(file, "w") as archive, _open_member(archive, "X") as member:
+            shutil.copyfileobj(array, member)
 
 
 def _open_member(archive: zipfile.ZipFile, name: str) -> Any:
     return archive.open(f"{name}.npy", "w", force_zip64=True)
 
 
-def _write_csr(file: BinaryIO, blocks: Iterable[Any], shape: tuple[int, int], dtype: Any) -> None:
+def _write_csr(file: BinaryIO, blocks: Iterable[Any], first: Any) -> None:
     """Write a CSR matrix in the format of ``scipy.sparse.save_npz``.
 
     The members of a zip archive are written one after the other, but every block adds to three
     of them. Temporary files therefore hold these three members until all blocks are known.
     """
-    folder = Path(file.name).parent
-    nnz = 0
+    folder, dtype = Path(file.name).parent, first.dtype
+    n = nnz = 0
     with (
         tempfile.TemporaryFile(dir=folder) as data,
         tempfile.TemporaryFile(dir=folder) as indices,
@@ -131,31 +158,39 @@ def _write_csr(file: BinaryIO, blocks: Iterable[Any], shape: tuple[int, int], dt
             data.write(rows.data.astype(dtype, copy=False).tobytes())
             indices.write(rows.indices.astype(np.int64).tobytes())
             indptr.write((nnz + rows.indptr[1:].astype(np.int64)).tobytes())
-            nnz += rows.nnz
+            n, nnz = n + rows.shape[0], nnz + rows.nnz
         for name, contents, length, member_dtype in (
             ("data", data, nnz, dtype),
             ("indices", indices, nnz, np.int64),
-            ("indptr", indptr, shape[0] + 1, np.int64),
+            ("indptr", indptr, n + 1, np.int64),
         ):
             contents.seek(0)
             with _open_member(archive, name) as member:
-                _write_npy(member, [], (length,), member_dtype)
+                _write_header(member, (length,), member_dtype)
                 shutil.copyfileobj(contents, member)
-        for name, value in (("shape", np.array(shape)), ("format", np.array(b"csr"))):
+        shape = np.array((n, first.shape[1]))
+        for name, value in (("shape", shape), ("format", np.array(b"csr"))):
             with _open_member(archive, name) as member:
-                _write_npy(member, [value], value.shape, value.dtype)
+                np.lib.format.write_array(member, value, allow_pickle=False)
 
 
-def _write_csv(file: BinaryIO, blocks: Iterable[Any], names: list[str] | None) -> None:
+def _compressed(file: BinaryIO) -> Any:
+    """Return a file that compresses what is written to it; neither name nor time are stored."""
+    return gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+
+
+def _write_text(
+    file: BinaryIO, blocks: Iterable[Any], names: list[str] | None, delimiter: str
+) -> None:
     """Write each number as the shortest text that is read as the same number."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     if names is not None:
-        csv.writer(text, lineterminator="\n").writerow(names)
+        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(names)
     for block in blocks:
         # A list of Python floats is faster, but would show the digits of float64 for float32.
         is_double = block.dtype == np.float64
         for row in block.tolist() if is_double else block:
-            text.write(",".join(map(repr if is_double else str, row)) + "\n")
+            text.write(delimiter.join(map(repr if is_double else str, row)) + "\n")
     text.detach()
 
 

@@ -1,0 +1,52 @@
+"""The formats of files of vectors, and the package that some of them need."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from lincode.exceptions import InvalidInputError, MissingDependencyError
+
+FORMATS = ("npy", "npz", "csv", "tsv", "parquet")
+TEXT_FORMATS = ("csv", "tsv")
+STDIN = "-"
+"""The name of standard input."""
+
+
+def file_format(path: str | os.PathLike[str]) -> str:
+    """Return the format that the suffix of a file name stands for.
+
+    Examples
+    --------
+    >>> from lincode.vectors import file_format
+    >>> file_format("X.csv.gz")
+    'csv'
+    """
+    name = Path(path)
+    suffix = (Path(name.stem) if is_gzip(path) else name).suffix.lower().removeprefix(".")
+    if suffix not in FORMATS or (is_gzip(path) and suffix not in TEXT_FORMATS):
+        raise InvalidInputError(
+            "the name of a file of vectors must end in .npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz or"
+            f" .parquet, got {os.fspath(path)}."
+        )
+    return suffix
+
+
+def is_gzip(path: str | os.PathLike[str]) -> bool:
+    """Return whether the name of a file ends in gz."""
+    return Path(path).suffix.lower() == ".gz"
+
+
+def import_pyarrow() -> Any:
+    """Return ``pyarrow`` with its csv and parquet modules, or raise MissingDependencyError."""
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingDependencyError(
+            'csv and parquet files need pyarrow: run pip install "lincode[files]", or use npy or'
+            " npz files."
+        ) from error
+    return pyarrow

@@ -1,0 +1,102 @@
+"""Read npy files in pieces that are not memory-mapped, and write temporary ones."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lincode.exceptions import InvalidInputError
+
+IN_MEMORY_BYTES = 64 * 2**20
+"""Temporary rows of at most this size are not written to the disk."""
+
+
+def map_npy(path: str) -> Any:
+    """Return a read-only memory map of an npy file."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError) as error:
+        raise InvalidInputError(
+            f"{path} is not an npy file of numbers or is truncated: {error}"
+        ) from error
+
+
+class FileRows:
+    """The rows of an array in a file, which are read when they are sliced.
+
+    Unlike the pages of a memory map, rows that were read do not stay in the memory of the process.
+
+    Parameters
+    ----------
+    file : str or binary file
+        The path, which is opened for each slice, or a file that stays open.
+    offset : int
+        Where the first row begins.
+    shape : tuple of int
+    dtype : dtype
+        The dtype of the file.
+    columns : list of int, default=None
+        The columns that slices contain. None means all.
+    result_dtype : dtype, default=None
+        The dtype of slices. None means that of the file.
+    """
+
+    def __init__(
+        self,
+        file: Any,
+        offset: int,
+        shape: tuple[int, int],
+        dtype: Any,
+        columns: list[int] | None = None,
+        result_dtype: Any = None,
+    ) -> None:
+        self.file, self.offset, self.file_dtype = file, offset, np.dtype(dtype)
+        self.n_file_columns, self.columns = shape[1], columns
+        self.shape = (shape[0], shape[1] if columns is None else len(columns))
+        self.dtype = np.dtype(dtype if result_dtype is None else result_dtype).newbyteorder("=")
+        self.lock = Lock()
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, stop, _ = rows.indices(self.shape[0])
+        block = np.empty((max(stop - start, 0), self.n_file_columns), self.file_dtype)
+        with self.lock, self._opened() as file:
+            file.seek(self.offset + start * self.n_file_columns * self.file_dtype.itemsize)
+            complete = _read_into(file, block)
+        if not complete:
+            raise InvalidInputError(
+                f"rows {start + 1} to {stop} cannot be read: the file was truncated."
+            )
+        if self.columns is not None:
+            block = block[:, self.columns]
+        return block.astype(self.dtype, copy=False)
+
+    def _opened(self) -> Any:
+        return open(self.file, "rb") if isinstance(self.file, str) else nullcontext(self.file)
+
+
+def _read_into(file: Any, block: NDArray[Any]) -> bool:
+    """Fill an array with the next bytes of a file; return False if there are not enough."""
+    view, n_read = block.reshape(-1).view(np.uint8).data, 0
+    while n_read < len(view) and (n := file.readinto(view[n_read:])):
+        n_read += n
+    return n_read == len(view)
+
+
+@contextmanager
+def temporary_rows(blocks: Iterable[Any], folder: str, dtype: Any) -> Iterator[FileRows]:
+    """Write blocks of rows to a temporary file in a folder and provide them as ``FileRows``.
+
+    The file is deleted at the end. A few rows remain in memory.
+    """
+    n, p = 0, 0
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=folder) as file:
+        for block in blocks:
+            file.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+            n, p = n + block.shape[0], block.shape[1]
+        yield FileRows(file, 0, (n, p), dtype)

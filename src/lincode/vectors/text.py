@@ -1,0 +1,218 @@
+"""Read csv and tsv files, also compressed or from standard input, one block of rows at a time."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lincode.exceptions import InvalidInputError
+from lincode.vectors.columns import check_column_names, select_columns
+from lincode.vectors.formats import STDIN, file_format, import_pyarrow, is_gzip
+
+BLOCK_BYTES = 4 * 2**20
+"""Size of the blocks in which pyarrow reads a csv file. It needs about 40 times this memory."""
+BYTES_PER_CELL = 64
+"""Upper bound of the length of a csv cell, used to make blocks large enough for one row."""
+MAX_LINE_BYTES = 2**28
+"""Longer first lines of standard input are refused, because they are probably not text."""
+GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+CONVERSION_ERROR = re.compile(
+    r"CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'",
+    re.DOTALL,
+)
+ROW_LENGTH_ERROR = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
+
+
+class TextFile:
+    """A csv or tsv file of numbers in UTF-8.
+
+    The first row contains the names of the columns if none of its cells is a number, or if it
+    counts the columns (0, 1, 2, … or 1, 2, 3, …), which ``note`` then says.
+
+    Parameters
+    ----------
+    path : str
+        The file, or "-" for standard input. Its name ends in csv or tsv, and possibly in gz.
+        Standard input has tabs between its cells if its first line has tabs and no commas.
+    columns, exclude : sequence of str, default=None
+        See ``select_columns``.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        self.pyarrow = import_pyarrow()
+        self.path, self.note = path, ""
+        self.name = "standard input" if path == STDIN else path
+        self.delimiter = "," if path == STDIN or file_format(path) == "csv" else "\t"
+        self._stdin_head = b""
+        try:
+            first, n_lines = self._first_row()
+        except UnicodeDecodeError as error:
+            raise InvalidInputError(
+                f"{self.name} must be a csv file, but it is not text in UTF-8: {error}."
+            ) from error
+        except csv.Error as error:
+            raise InvalidInputError(f"{self.name} must be a csv file: {error}.") from error
+        except GZIP_ERRORS as error:
+            raise self._gzip_error(error) from error
+        counts = _counts_columns(first)
+        has_header = counts or not any(map(_is_number, first))
+        self.n_columns, self.n_skipped = len(first), n_lines if has_header else 0
+        names = first if has_header else None
+        self.selected = select_columns(self.name, len(first), names, columns, exclude)
+        self.names = None if names is None else [names[j] for j in self.selected]
+        if self.names is not None:
+            check_column_names(self.name, self.names)
+        if counts:
+            self.note = (
+                f"{self.name}: the first row, {','.join(first[:3])},…, was read as the names of"
+                " the columns and not as a vector. If it is a vector, add a row of names above it."
+            )
+
+    def _first_row(self) -> tuple[list[str], int]:
+        """Return the first row that is not empty, and the number of lines up to its end."""
+        if self.path == STDIN:
+            lines, begin = self._stdin_lines(), []
+            for line in lines:
+                begin.append(line)
+                if line.strip():
+                    self.delimiter = "\t" if "\t" in line and "," not in line else ","
+                    break
+            return self._parse_first_row(chain(begin, lines))
+        if is_gzip(self.path):
+            with gzip.open(self.path, "rt", encoding="utf-8-sig", newline="") as file:
+                return self._parse_first_row(file)
+        with open(self.path, encoding="utf-8-sig", newline="") as file:
+            return self._parse_first_row(file)
+
+    def _stdin_lines(self) -> Iterator[str]:
+        """Yield lines of standard input, and keep them, because they are needed again."""
+        while line := sys.stdin.buffer.readline(MAX_LINE_BYTES):
+            if len(line) == MAX_LINE_BYTES:
+                raise InvalidInputError(
+                    f"the first line of standard input must be shorter than {MAX_LINE_BYTES}"
+                    " bytes; standard input must be csv."
+                )
+            self._stdin_head += line
+            yield line.decode("utf-8-sig")
+
+    def _parse_first_row(self, lines: Iterable[str]) -> tuple[list[str], int]:
+        rows = csv.reader(lines, delimiter=self.delimiter)
+        first = next((row for row in rows if row), None)
+        if first is None:
+            raise InvalidInputError(f"{self.name} is empty.")
+        other = ";\t" if self.delimiter == "," else ";,"
+        if len(first) == 1 and any(separator in first[0] for separator in other):
+            expected = "commas" if self.delimiter == "," else "tabs"
+            raise InvalidInputError(
+                f"{self.name} must have {expected} between its cells, got {first[0][:40]!r}."
+            )
+        return first, rows.line_num
+
+    def _open(self) -> BinaryIO:
+        if self.path == STDIN:
+            if not self._stdin_head:
+                raise InvalidInputError("standard input can be read only once.")
+            stream = _Replay(self._stdin_head, sys.stdin.buffer)
+            self._stdin_head = b""
+            return io.BufferedReader(stream, 2**20)
+        if is_gzip(self.path):
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]
+        return open(self.path, "rb")
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows as arrays of float64. Standard input can be read only once."""
+        pa = self.pyarrow
+        columns = [f"column {j}" for j in range(self.n_columns)]
+        chosen = [columns[j] for j in self.selected]
+        try:
+            with self._open() as stream:
+                reader = pa.csv.open_csv(
+                    pa.PythonFile(stream, mode="r"),
+                    read_options=pa.csv.ReadOptions(
+                        use_threads=False,  # With threads, errors do not contain the row.
+                        block_size=max(BLOCK_BYTES, BYTES_PER_CELL * self.n_columns),
+                        skip_rows=self.n_skipped,
+                        column_names=columns,
+                    ),
+                    parse_options=pa.csv.ParseOptions(
+                        delimiter=self.delimiter, newlines_in_values=True
+                    ),
+                    convert_options=pa.csv.ConvertOptions(
+                        include_columns=chosen,
+                        column_types=dict.fromkeys(chosen, pa.float64()),
+                        null_values=[],
+                    ),
+                )
+                for batch in reader:
+                    if batch.num_rows:
+                        yield np.column_stack([column.to_numpy() for column in batch.columns])
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"{self.name}: {self._csv_error(str(error))}") from error
+        except GZIP_ERRORS as error:
+            raise self._gzip_error(error) from error
+
+    def _gzip_error(self, error: Exception) -> InvalidInputError:
+        return InvalidInputError(f"{self.name} is not a gzip file or is truncated: {error}")
+
+    def _csv_error(self, message: str) -> str:
+        """Return a sentence for an error of pyarrow, which counts header lines and column 0."""
+        note = " (without the header)" if self.n_skipped else ""
+        if match := CONVERSION_ERROR.search(message):
+            row, cell = int(match[2]) - self.n_skipped, match[3]
+            place = f"row {row}{note}, column {int(match[1]) + 1}"
+            if not cell.strip():
+                return f"{place} is empty; fill in a number or remove the row."
+            hint = " A header must not contain numbers." if row == 1 and not self.n_skipped else ""
+            return f"{place} must be a number, got {cell!r}.{hint}"
+        if match := ROW_LENGTH_ERROR.search(message):
+            return (
+                f"row {int(match[1]) - self.n_skipped}{note} must have {match[2]} cells as the"
+                f" first row, got {match[3]}."
+            )
+        return f"the file must be a csv file of numbers ({message})."
+
+
+class _Replay(io.RawIOBase):
+    """A stream that begins with bytes that were read from it before."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self.head, self.stream = head, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.head[: len(buffer)] or self.stream.read(len(buffer))
+        self.head = self.head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _counts_columns(row: list[str]) -> bool:
+    """Return whether a row is 0, 1, 2, … or 1, 2, 3, …, as in a table without column names."""
+    if len(row) < 2 or row[0] not in ("0", "1"):
+        return False
+    return row == [str(number) for number in range(int(row[0]), int(row[0]) + len(row))]
