@@ -57,7 +57,7 @@ class Checkpoint:
     def __init__(self, estimator: BaseEstimator, data: dict[str, Any]) -> None:
         self.path = None if estimator.checkpoint_path is None else Path(estimator.checkpoint_path)
         self.every = float(estimator.checkpoint_every)
-        self.identity = {
+        self.identity: dict[str, Any] = {
             "class": type(estimator).__name__,
             "parameters": _describe_parameters(estimator),
             "data": data,
