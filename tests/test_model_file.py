@@ -326,7 +326,7 @@ def with_nan(A: Any) -> Any:
             set_header("class", to="os.system"),
             "contains a 'os.system', but this version of lincode",
         ),
-        (set_header("class", to="SAANN"), "SAANN has no parameter encoder_ridge, encoder_weight"),
+        (set_header("class", to="SAANN"), "SAANN has no parameter .*encoder_ridge, encoder_weight"),
         (set_header("class", to="SCNNCV"), "this version of lincode knows only SCNN, "),
         (set_header("class", to=["SCNN"]), "this version of lincode knows only SCNN, "),
         (set_header("format", to=FORMAT + 1), f"format {FORMAT + 1}, .* up to {FORMAT}; upgrade"),

@@ -35,11 +35,15 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(
+    path: str | os.PathLike[str], *, temporary: Path | None = None
+) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces ``path`` only when it is complete.
 
     The data go to a temporary file in the same folder. After an error or Ctrl-C the temporary
-    file is deleted, and a file that existed at ``path`` is unchanged.
+    file is deleted, and a file that existed at ``path`` is unchanged. If the process is killed, the
+    temporary file remains. Its name is random, unless ``temporary`` is given; then a file of this
+    name is overwritten.
 
     Examples
     --------
@@ -53,10 +57,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     'text'
     """
     target = check_output_path(path)
-    temporary = target.with_name(f".lincode-{secrets.token_hex(6)}.part")
+    mode = "xb" if temporary is None else "wb"
+    temporary = temporary or target.with_name(f".lincode-{secrets.token_hex(6)}.part")
     try:
         # The tempfile module is not used because only the owner can read its files.
-        with open(temporary, "xb") as file:
+        with open(temporary, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -41,14 +41,22 @@ class FileKind:
     """The exception for files that cannot be read"""
 
     def write(
-        self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Any]
+        self,
+        path: str | os.PathLike[str],
+        header: dict[str, Any],
+        tensors: dict[str, Any],
+        *,
+        temporary: Path | None = None,
     ) -> None:
-        """Write C-contiguous arrays and a header for JSON, completely or not at all."""
+        """Write C-contiguous arrays and a header for JSON, completely or not at all.
+
+        ``temporary`` is that of ``atomic_write``.
+        """
         from safetensors.numpy import save as to_bytes  # Imported only when a file is written.
 
         text = json.dumps(header, allow_nan=False)
         data = to_bytes(tensors, metadata={self.key: text, "sha256": checksum(text, tensors)})
-        with atomic_write(path) as file:
+        with atomic_write(path, temporary=temporary) as file:
             file.write(data)
 
     def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:

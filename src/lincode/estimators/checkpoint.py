@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from lincode.core.energy import CodeStats
 from lincode.core.stream_gram import StreamGram
+from lincode.core.types import Array
 from lincode.estimators.validation import check_number
 from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.files import check_output_path
@@ -32,8 +34,29 @@ CHECKPOINT_FILE = FileKind(
     advice="delete it to start training again",
     error=CheckpointError,
 )
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """The state of training on batches after a batch."""
+
+    stream: Stream
+    energy: float
+    """The smoothed energy"""
+    energy_path: Array
+    rule: dict[str, Any]
+    """The attributes of the stopping rule"""
+    seed: int
+    """The seed of the order of the samples"""
+
+    @property
+    def n_steps(self) -> int:
+        """The number of batches that were learned."""
+        return self.stream.n_batches
+
+
 STATE_CLASSES: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (CodeStats, Momentum, Progress, Stream, StreamGram)
+    cls.__name__: cls for cls in (BatchProgress, CodeStats, Momentum, Progress, Stream, StreamGram)
 }
 """The dataclasses that a checkpoint may contain."""
 OTHER_PARAMETERS = {"n_jobs", "verbose", "callback", "checkpoint_path", "checkpoint_every"}
@@ -110,13 +133,22 @@ class Checkpoint:
         tensors: dict[str, Any] = {}
         packed = pack_state(state(), STATE_CLASSES, tensors)
         header = {"format": FORMAT, **self.identity, "state": packed}
-        CHECKPOINT_FILE.write(self.path, header, tensors)
+        CHECKPOINT_FILE.write(self.path, header, tensors, temporary=self._temporary(self.path))
         self.saved_at = time.monotonic()
 
     def remove(self) -> None:
         """Delete the checkpoint, because training is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+            self._temporary(self.path).unlink(missing_ok=True)
+
+    @staticmethod
+    def _temporary(path: Path) -> Path:
+        """Return the file that is written before it replaces the checkpoint.
+
+        It always has the same name, so that a killed process leaves at most one such file.
+        """
+        return path.with_name(f".{path.name}.part")
 
 
 def describe_data(
