@@ -38,6 +38,7 @@ SECTIONS = (
     "wide",
     "out_of_core",
     "shared_machine",
+    "missing",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
 

@@ -16,6 +16,7 @@ PAGES = [
     "docs/large_data.md",
     "docs/encoder.md",
     "docs/refinement.md",
+    "docs/missing.md",
     "docs/paper.md",
     "docs/architecture.md",
     "benchmarks/README.md",
@@ -25,6 +26,7 @@ PAGES_WITH_EXAMPLES = [
     "docs/large_data.md",
     "docs/encoder.md",
     "docs/refinement.md",
+    "docs/missing.md",
     "docs/paper.md",
 ]
 RESULTS = ROOT / "paper" / "results" / "paper"

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 
 def check_output_path(path: str | os.PathLike[str]) -> Path:
@@ -57,7 +57,7 @@ def atomic_write(
     'text'
     """
     target = check_output_path(path)
-    mode = "xb" if temporary is None else "wb"
+    mode: Literal["xb", "wb"] = "xb" if temporary is None else "wb"
     temporary = temporary or target.with_name(f".lincode-{secrets.token_hex(6)}.part")
     try:
         # The tempfile module is not used because only the owner can read its files.

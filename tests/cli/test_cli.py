@@ -83,7 +83,7 @@ def test_errors_in_the_input_are_printed_as_one_line(
         (lambda: read_vectors("X.doc"), "the name of a file of vectors must end in .npy, .npz"),
         (lambda: read_vectors(missing), f"No such file or directory: {missing}.\n"),
         (missing.stat, f"No such file or directory: {missing}.\n"),
-        (lambda: lincode.SCNN().fit([[np.nan]]), "Input X contains NaN."),
+        (lambda: lincode.SCNN().fit([[np.inf]]), "Input X contains infinity"),
         (lambda: lincode.SCNN(tol=-1).fit([[1.0]]), "tol must be a finite number of at least 0"),
         (lambda: lincode.SCNN().transform([[1.0]]), "This SCNN instance is not fitted yet."),
         (raising(MissingDependencyError("a\npackage is missing.")), "a package is missing.\n"),

@@ -288,3 +288,24 @@ def test_random_state_none_continues_in_the_same_order(tmp_path: Path) -> None:
         model = estimator("batches", random_state=None, checkpoint_path=path).fit(samples())
     assert len(model.energy_path_) == 5 * 40
     assert not path.exists()
+
+
+def test_missing_entries_and_weights_continue(tmp_path: Path) -> None:
+    X, path = samples()[:2000], tmp_path / "checkpoint"
+    rng = np.random.default_rng(2)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    weights = rng.integers(1, 3, len(X))
+
+    def interrupt(iteration: Any) -> None:
+        if iteration.n_iter == 8:
+            raise TrainingInterruptedError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = estimator("scnn").fit(X, sample_weight=weights)
+        model = estimator("scnn", checkpoint_path=path, checkpoint_every=0)
+        with pytest.raises(TrainingInterruptedError):
+            model.set_params(callback=interrupt).fit(X, sample_weight=weights)
+        model.set_params(callback=None).fit(X, sample_weight=weights)
+    assert (np.diff(model.energy_path_) <= 0).all()
+    np.testing.assert_allclose(model.energy_, expected.energy_, rtol=1e-3)

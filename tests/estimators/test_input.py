@@ -168,9 +168,9 @@ def test_all_zero_data_give_zero_codes_and_a_warning() -> None:
     assert not scnn.transform(np.zeros((3, 5))).any()
 
 
-NAN = np.array([[1.0, np.nan], [0.0, 1.0]])
+NAN = np.array([[1.0, np.nan], [0.0, np.nan]])
 BAD = [
-    (dict(X=NAN), InvalidInputError, "Input X contains NaN"),
+    (dict(X=NAN), InvalidInputError, "all entries of the feature 1 are NaN"),
     (dict(X=np.where(np.isnan(NAN), np.inf, NAN)), InvalidInputError, "Input X contains infinity"),
     (dict(X=np.empty((0, 3))), InvalidInputError, "0 sample"),
     (dict(X=np.empty((3, 0))), InvalidInputError, "0 feature"),

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode import SCNN, Iteration, MiniBatchSCNN
+from lincode.estimators.samples import check_samples
 from lincode.exceptions import InvalidInputError
 
 
@@ -112,8 +113,8 @@ def test_failed_batch_changes_nothing(digits: Any) -> None:
     scnn = network().partial_fit(digits)
     before = pickle.dumps(vars(scnn))
     bad = digits.copy()
-    bad[3, 3] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    bad[3, 3] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
         scnn.partial_fit(bad)
     with pytest.raises(ValueError, match="features"):
         scnn.partial_fit(digits[:, :30])
@@ -214,7 +215,8 @@ def test_second_fit_is_independent_of_the_first(digits: Any) -> None:
 
 def test_batches_have_nearly_equal_size(digits: Any) -> None:
     scnn = network(batch_size=100)
-    sizes = [len(batch) for batch in scnn._batches(digits[:501], 0)]
+    samples = check_samples(None, digits[:501], reset=False)
+    sizes = [len(batch.X) for batch in scnn._batches(samples, 0)]
     assert sizes == [84, 84, 84, 83, 83, 83] * scnn.max_iter
 
 

@@ -248,3 +248,31 @@ def test_path(data: Rows, network: Network, ratios: list[float]) -> None:
     for model in models:
         # Only the first starts from C = 0.
         check_training(model, X, data.reference(), data, replace(network, init="paper"))
+
+
+@given(rows(), scnn_networks(), st.sampled_from([0.1, 0.4, 0.8]), st.booleans())
+@fuzz(60)
+def test_missing_entries(data: Rows, network: Network, fraction: float, minibatch: bool) -> None:
+    """Training and codes of data with holes: everything is finite, and the energy decreases."""
+    X = data.reference().astype(data.precision())
+    rng = np.random.default_rng(data.seed)
+    missing = rng.random(X.shape) < fraction
+    missing[0] = False  # every feature has an observed entry
+    holes = np.where(missing, np.asarray(np.nan, X.dtype), X)
+    cls: Any = MiniBatchSCNN if minibatch else SCNN
+    if minibatch and network.init == "paper":
+        network = replace(network, init="data")
+    model = network.build(cls, holes, data.p)
+    before = fingerprint(holes)
+    with watched():
+        model.fit(holes)
+    assert fingerprint(holes) == before, "fit must not change X"
+    check_network(model, data)
+    if not minibatch:
+        inv.check_energy_path(model)
+    solvable(model, network, data)
+    codes_of(model, holes)
+    with watched():
+        assert np.isfinite(model.reconstruct(holes)).all()
+        assert np.isfinite(model.score(holes))
+        model.calibrate(holes)

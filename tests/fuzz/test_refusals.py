@@ -30,13 +30,11 @@ def _with_entry(X: Any, value: Any, kind: Any = np.float64) -> Any:
 
 
 BAD_DATA: dict[str, Callable[[Any], Any]] = {
-    "NaN": lambda X: _with_entry(X, np.nan),
     "infinity": lambda X: _with_entry(X, -np.inf),
-    "NaN in float32": lambda X: _with_entry(X, np.nan, np.float32),
+    "NaN and infinity": lambda X: np.where(np.eye(*X.shape) > 0, np.inf, np.nan),
     "NaN in CSR": lambda X: scipy.sparse.csr_matrix(_with_entry(X, np.nan)),
-    "NaN in a frame": lambda X: pd.DataFrame(_with_entry(X, np.nan)),
+    "infinity in a frame": lambda X: pd.DataFrame(_with_entry(X, np.inf)),
     "text": lambda X: _with_entry(X, "many", object),
-    "None": lambda X: _with_entry(X, None, object),
     "complex": lambda X: _with_entry(X, 1j, np.complex128),
     "too large": lambda X: _with_entry(X, 1e200),
     "too small": lambda X: np.full(X.shape, 1e-200),

@@ -35,6 +35,11 @@ class ListOfChunks:
     def dtype(self) -> np.dtype[np.floating]:
         return np.dtype(self.parts[0].dtype)
 
+    has_missing = False
+
+    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
+        raise NotImplementedError
+
     def row_lengths(self) -> RowLengths:
         norms = np.concatenate([np.linalg.norm(part, axis=1) for part in self.parts])
         return RowLengths(float(norms.max()), float(norms.mean()))

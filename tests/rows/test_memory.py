@@ -159,9 +159,9 @@ def test_gram_of_float32_is_summed_in_float64(rng: np.random.Generator) -> None:
 def test_factor_is_computed_once(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def count(X: Any, n_threads: int) -> Any:
+    def count(X: Any, n_threads: int, weights: Any) -> Any:
         calls.append(1)
-        return factor_rows(X, n_threads)
+        return factor_rows(X, n_threads, weights)
 
     monkeypatch.setattr(memory, "factor_rows", count)
     rows = MemoryRows(rng.standard_normal((20, 4)), 3, n_threads=1)

@@ -58,6 +58,8 @@ def fit(args: argparse.Namespace) -> None:
         X = vectors.X
         if cls is SCNN or _float_bytes(X) <= SMALL_BYTES:
             X = _load(vectors)
+            if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
+                vectors.check_finite()  # The estimator would accept NaN, but ``encode`` does not.
         try:
             with show_progress(quiet=args.quiet) as callback:
                 model.set_params(callback=callback).fit(X)

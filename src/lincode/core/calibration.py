@@ -27,7 +27,7 @@ import scipy.linalg
 
 from lincode.core.encoder_step import DirectFactor, EncoderFactor, Thresholding
 from lincode.core.iterative_factor import IterativeFactor
-from lincode.core.types import Array, Rows
+from lincode.core.types import Array, Rows, scaled_rows
 
 MODES = ("soft", "hard", "top_k")
 CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
@@ -54,23 +54,36 @@ def n_calibration_rows(m: int) -> int:
 
 
 def leave_one_out_outputs(
-    X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: EncoderFactor
+    X: Rows,
+    U: Array,
+    C: Array,
+    UtX: Array,
+    n: float,
+    factor: EncoderFactor,
+    weights: Array | None = None,
 ) -> Array:
     """Return the outputs for some rows of encoders that were fitted without them.
 
     U are the trained codes of the rows X. C is the encoder, UtX and n are those of all rows. With a
-    direct factor each row is left out alone, otherwise together with others.
+    direct factor each row is left out alone, otherwise together with others. A weight of 2 means
+    two equal rows, one of which is left out.
     """
     if factor.n_parameters(factor.ridge) / n < MIN_LEVERAGE:
         return np.ascontiguousarray(X @ C.T.astype(X.dtype))
     if isinstance(factor, IterativeFactor):
-        return fold_outputs(X, U, C, UtX, n, factor)
+        return fold_outputs(X, U, C, UtX, n, factor, weights)
     assert isinstance(factor, DirectFactor)
-    return _direct_outputs(X, U, UtX, n, factor)
+    return _direct_outputs(X, U, UtX, n, factor, weights)
 
 
 def fold_outputs(
-    X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: IterativeFactor
+    X: Rows,
+    U: Array,
+    C: Array,
+    UtX: Array,
+    n: float,
+    factor: IterativeFactor,
+    weights: Array | None = None,
 ) -> Array:
     """Return the outputs for each fold of rows of the encoder that is fitted without the fold.
 
@@ -82,20 +95,25 @@ def fold_outputs(
     Z = np.empty(U.shape, dtype=X.dtype)
     for fold in np.array_split(np.random.RandomState(0).permutation(N), n_folds):
         rows = np.sort(fold)
-        X_fold, U_fold = X[rows], U[rows]
-        left = UtX - np.asarray(U_fold.T @ X_fold, dtype=np.float64)
-        C_fold = factor.without(X_fold).solve(left, C, FOLD_TOL)
+        X_fold = X[rows]
+        out = None if weights is None else np.minimum(weights[rows], 1)
+        X_out, U_out = scaled_rows(X_fold, out), scaled_rows(U[rows], out)
+        left = UtX - np.asarray(U_out.T @ X_out, dtype=np.float64)
+        C_fold = factor.without(X_out).solve(left, C, FOLD_TOL)
         Z[rows] = X_fold @ C_fold.T.astype(X.dtype)
     return Z
 
 
-def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFactor) -> Array:
+def _direct_outputs(
+    X: Rows, U: Array, UtX: Array, n: float, factor: DirectFactor, weights: Array | None = None
+) -> Array:
     """Return the outputs for some rows, each of which is left out alone, by the hat matrix."""
     # Without any ridge the outputs are 0/0 if the encoder interpolates. UtX is as precise as X, and
     # its rounding error is divided by the ridge, so the smallest ridge depends on the precision.
     eps = float(np.finfo(X.dtype).eps)
     too_small = factor.ridge < eps**0.5 * factor.mean_eigenvalue
-    if too_small and X.dtype != np.float64 and X.shape[0] == n:  # X are all rows
+    all_rows = X.shape[0] == n and weights is None
+    if too_small and X.dtype != np.float64 and all_rows:
         X, eps = X.astype(np.float64), float(np.finfo(np.float64).eps)
         UtX = np.asarray(X.T @ U.astype(np.float64)).T
     ridge = max(factor.ridge, eps**0.5 * factor.mean_eigenvalue)
@@ -106,6 +124,7 @@ def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFacto
     XV = np.asarray(X @ V)
     Z = XV @ W.T
     h = np.einsum("ij,ij->i", XV, XV, dtype=np.float64)
+    h = h if weights is None else np.minimum(weights, 1) * h
     freedom = np.maximum(1 - h, 1e-12)[:, None]
     loo = np.ascontiguousarray(U - (U - Z) / freedom.astype(X.dtype))
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
@@ -115,13 +134,17 @@ def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFacto
     return loo
 
 
-def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
+def matching_threshold(
+    Z: Array, density: float, *, positive: bool, weights: Array | None = None
+) -> float:
     """Return the threshold at which outputs Z of the encoder have the given density.
 
     Only outputs above the threshold give a code, so it is the largest output that gives none. If
     several outputs are equally large, the density that is closer to the given one is chosen.
     """
     magnitude = np.maximum(Z, 0) if positive else np.abs(Z)
+    if weights is not None:
+        return _weighted_threshold(magnitude, density, weights)
     wanted = round(min(1.0, density) * magnitude.size)
     if wanted == magnitude.size:
         return 0.0
@@ -131,6 +154,24 @@ def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
     n_at_least = np.count_nonzero(magnitude >= threshold)
     if n_at_least - wanted < wanted - n_above:
         threshold = magnitude[magnitude < threshold].max(initial=0.0)
+    return float(threshold)
+
+
+def _weighted_threshold(magnitude: Array, density: float, weights: Array) -> float:
+    """Do what ``matching_threshold`` does for rows with weights."""
+    order = np.argsort(magnitude, axis=None, kind="stable")
+    values = magnitude.ravel()[order]
+    below = np.cumsum(np.repeat(weights, magnitude.shape[1])[order])
+    total, slack = below[-1], 1e-9 * below[-1]
+    wanted = min(1.0, density) * total
+    if wanted >= total - slack:
+        return 0.0
+    threshold = values[np.searchsorted(below, total - wanted - slack)]
+    first, last = np.searchsorted(values, threshold), np.searchsorted(values, threshold, "right")
+    above = total - below[last - 1]
+    at_least = total - (below[first - 1] if first else 0.0)
+    if at_least - wanted < wanted - above - slack:
+        threshold = values[first - 1] if first else 0.0
     return float(threshold)
 
 
@@ -144,13 +185,17 @@ class CodedRows:
     """‖X‖²"""
 
     @classmethod
-    def of(cls, Z: Array, X: Rows, thresholding: Thresholding) -> CodedRows:
+    def of(
+        cls, Z: Array, X: Rows, thresholding: Thresholding, weights: Array | None = None
+    ) -> CodedRows:
         """Compute the sums for outputs Z of the encoder and rows X."""
-        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X)
+        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X, weights)
 
     @classmethod
-    def of_codes(cls, S: Array, X: Rows) -> CodedRows:
-        """Compute the sums for codes S and rows X."""
+    def of_codes(cls, S: Array, X: Rows, weights: Array | None = None) -> CodedRows:
+        """Compute the sums for codes S and rows X, which may have weights."""
+        if weights is not None:
+            S, X = scaled_rows(S, weights), scaled_rows(X, weights)
         values = X.data if hasattr(X, "indptr") else X
         return cls(
             StS=np.asarray(S.T @ S, dtype=np.float64),

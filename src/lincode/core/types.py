@@ -38,3 +38,13 @@ def column_squares(X: Rows) -> Array:
         block = np.asarray(X[start : start + size], dtype=np.float64)
         squares += np.einsum("ij,ij->j", block, block)
     return squares
+
+
+def scaled_rows(X: Rows, weights: Array | None) -> Rows:
+    """Return the rows of X, each multiplied by the square root of its weight, if there are any."""
+    if weights is None:
+        return X
+    root = np.sqrt(weights).astype(X.dtype)
+    if scipy.sparse.issparse(X):
+        return (scipy.sparse.diags(root) @ X).tocsr()
+    return X * root[:, None]

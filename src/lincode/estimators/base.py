@@ -8,18 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import leave_one_out_outputs, matching_threshold
 from lincode.core.energy import energy_of_rows
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
+from lincode.core.missing_codes import PatternProblem, patterns
 from lincode.core.types import Array, Rows
 from lincode.estimators.coding import READ_BYTES, CodingTransformer
+from lincode.estimators.samples import Samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_dictionary
+from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import Trained, atom_signs
 from lincode.rows.chunks import ChunkedRows, is_lazy
-from lincode.rows.memory import dense, sample_indices
+from lincode.rows.memory import MemoryRows, dense, sample_indices
 from lincode.rows.prefetch import prefetch
 from lincode.rows.threads import blas_threads, thread_count
 
@@ -47,7 +52,8 @@ class BaseSCNN(CodingTransformer):
         Parameters
         ----------
         X : array-like, CSR matrix or lazily read array of shape (n_samples, n_features)
-            The samples. They are read as by ``transform``.
+            The samples. They are read as by ``transform``. Missing entries (NaN) are unknowns of
+            the energy.
         y : ignored
 
         Returns
@@ -65,11 +71,35 @@ class BaseSCNN(CodingTransformer):
     def _score(self, X: Any) -> float:
         X = self._check_samples(X, "exact")
         U = self._codes(X, "exact")
-        D, C, eta = self.components_, self.encoder_, self.encoder_weight
+        C, eta = self.encoder_, self.encoder_weight
         with blas_threads(thread_count(self.n_jobs)):
-            total = energy_of_rows(X, U, D, C, self.alpha_, eta)
-        ridge = eta / len(D) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
+            total = self._total_energy(X, U)
+        ridge = eta / len(C) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
         return float(-total / len(U) - ridge)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _total_energy(self, X: Rows, U: Array) -> float:
+        """Return the energy of samples at the best missing entries, without the ridge."""
+        D, C, lam, eta = self.components_, self.encoder_, self.alpha_, self.encoder_weight
+        incomplete = np.zeros(len(U), bool) if issparse(X) else np.isnan(X).any(axis=1)
+        if not incomplete.any():
+            return energy_of_rows(X, U, D, C, lam, eta)
+        total = energy_of_rows(X[~incomplete], U[~incomplete], D, C, lam, eta)
+        for observed, rows in patterns(X, np.flatnonzero(incomplete)):
+            problem = PatternProblem.of(D.astype(float), C.astype(float), eta, observed)
+            total += float(problem.energies(X[np.ix_(rows, observed)], U[rows], lam).sum())
+        return total
+
+    def _check_refinement(self, samples: Samples) -> None:
+        if self.refine_max_iter > 0 and samples.weights is not None:
+            raise InvalidInputError(
+                "sample_weight requires refine_max_iter=0, because refinement does not use weights;"
+                f" got refine_max_iter={self.refine_max_iter}."
+            )
 
     def _new_start(
         self,
@@ -89,22 +119,33 @@ class BaseSCNN(CodingTransformer):
             return paper_start(shape, m, rng, dtype)
         return start_from_data(lambda indices: dense(take(indices)), shape, m, rng)
 
-    def _set_weights(self, trained: Trained, X: Rows, U: Array, past_weight: float = 0.0) -> None:
+    def _set_weights(
+        self,
+        trained: Trained,
+        rows: MemoryRows,
+        indices: NDArray[np.intp],
+        past_weight: float = 0.0,
+    ) -> None:
         """Set the fitted attributes that all kinds of training have in common.
 
-        X are samples for the calibration, and U are their trained codes. ``past_weight`` is the
+        The samples with the given indices are those of the calibration. ``past_weight`` is the
         weight of the calibration by earlier batches.
         """
+        X, U = rows.take(indices), rows.take_codes(indices)
+        weights = None if rows.weights is None else rows.weights[indices]
+        missing = None if rows.missing is None else rows.missing[indices]
         stats, D, C = trained.stats, trained.D, trained.C
         sign = np.ones((len(D), 1)) if self.positive_code else atom_signs(D)
         self.components_, self.encoder_ = (sign * D).astype(X.dtype), (sign * C).astype(X.dtype)
         self.usage_ = stats.used / stats.n
         self.encoder_ridge_ = trained.ridge
         self.noise_variance_ = trained.factor.ridge / stats.n
-        Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
+        Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor, weights)
         Z *= sign.T.astype(Z.dtype)
         self.matching_density_ = float(self.usage_.mean())
-        threshold = matching_threshold(Z, self.matching_density_, positive=self.positive_code)
+        threshold = matching_threshold(
+            Z, self.matching_density_, positive=self.positive_code, weights=weights
+        )
         gains = None
         if past_weight > 0:
             # Gains of another mode are not a useful prior.
@@ -112,7 +153,15 @@ class BaseSCNN(CodingTransformer):
                 gains = self.gains_
             threshold += past_weight * (self.matching_threshold_ - threshold)
         self.matching_threshold_ = threshold
-        self._calibrate(Z, X, sign * D, gains, past_weight / (1 - past_weight))
+        self._calibrate(
+            Z,
+            X,
+            sign * D,
+            gains,
+            past_weight / (1 - past_weight),
+            sample_weight=weights,
+            missing=missing,
+        )
 
     def _warn_about_codes(self, X: Rows, *, alpha_is_too_large: bool) -> None:
         """Warn if the codes are zero, or if the encoder's codes hardly reconstruct the samples.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import (
@@ -15,13 +16,17 @@ from lincode.core.calibration import (
     n_calibration_rows,
 )
 from lincode.core.encoder_step import Thresholding
+from lincode.core.missing_fill import SecondMoments
+from lincode.core.observed_calibration import ObservedRows
 from lincode.core.refinement import refine_encoder
 from lincode.core.types import Array, Rows
 from lincode.estimators.parameters import ParametrisedSCNN
+from lincode.estimators.samples import check_samples
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_number, check_scaled_rows, unchanged_on_failure
+from lincode.estimators.validation import check_number, unchanged_on_failure
 from lincode.exceptions import InvalidInputError
 from lincode.rows.memory import sample_indices
+from lincode.rows.missing import predict_rows
 from lincode.rows.threads import blas_threads, thread_count
 
 REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT = 100_000, 100
@@ -64,10 +69,12 @@ class CalibratedEncoder(ParametrisedSCNN):
         with unchanged_on_failure(self):
             self._check_parameters()
             self._check_density(density)
-            X, _ = check_scaled_rows(self, X, reset=False)
+            samples = check_samples(self, X, reset=False, allow_unobserved=True)
+            X, missing = self._predicted(samples.X) if samples.has_missing else (samples.X, None)
             if density is not None:
                 self.matching_density_ = float(density)
-            sample = X[sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))]
+            chosen = sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))
+            sample = X[chosen]
             with blas_threads(thread_count(self.n_jobs)):
                 Z = np.ascontiguousarray(sample @ self.encoder_.astype(X.dtype, copy=False).T)
                 D = self.components_.astype(np.float64)
@@ -75,7 +82,8 @@ class CalibratedEncoder(ParametrisedSCNN):
                     Z, self.matching_density_, positive=self.positive_code
                 )
                 self.matching_threshold_ = threshold
-                self._calibrate(Z, sample, D)
+                holes = None if missing is None else missing[chosen]
+                self._calibrate(Z, sample, D, missing=holes)
             messages = self._refine(X)
         for message in messages:
             warn_user(message)
@@ -110,6 +118,16 @@ class CalibratedEncoder(ParametrisedSCNN):
         """The number of non-zeros per sample of ``threshold_mode="top_k"``, "omp" and "ols"."""
         check_is_fitted(self)
         return self._n_kept()
+
+    def _predicted(self, X: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return X with a linear prediction of missing entries, and which entries are missing.
+
+        The atoms, weighted by how often they are used, determine the second moments.
+        """
+        X, missing = np.array(X, order="C"), np.isnan(X)
+        atoms = np.sqrt(self.usage_)[:, None] * self.components_.astype(np.float64)
+        predict_rows(X, missing, SecondMoments.of_factor(atoms))
+        return X, missing
 
     # The encoder and the decoder in use
 
@@ -188,24 +206,39 @@ class CalibratedEncoder(ParametrisedSCNN):
         D: Array,
         prior: Array | None = None,
         weight: float = 0.0,
+        *,
+        sample_weight: Array | None = None,
+        missing: NDArray[np.bool_] | None = None,
     ) -> None:
         """Set gains and decoder from outputs Z of the encoder for samples X.
 
-        ``prior`` are the gains of earlier batches, and ``weight`` is their weight.
+        ``prior`` are the gains of earlier batches, and ``weight`` is their weight. Entries that
+        are missing do not count.
         """
         self.refined_threshold_ = self.matching_threshold_  # refinement replaces it
-        coded = CodedRows.of(Z, X, self._thresholding())
+        coded = CodedRows.of(Z, X, self._thresholding(), sample_weight)
         self.gains_ = fit_gains(coded, D, prior, weight)
+        observed = None
+        if missing is not None:
+            S = self._thresholding().apply(Z.copy())
+            observed = ObservedRows(S, X, missing, sample_weight)
+            self.gains_ = observed.fit_gains(self.gains_, D, prior, weight)
         gains = self.gains_ if self.fit_gains else np.ones(len(D))
         for name in ("decoder_", "refined_encoder_"):
             self.__dict__.pop(name, None)
-        self.encoder_r2_ = coded.r2(gains, D)
+        self.encoder_r2_ = (observed or coded).r2(gains, D)
         self.calibrated_mode_ = self.threshold_mode
         self.calibrated_gains_ = bool(self.fit_gains)
         if self.fit_decoder:
-            decoder = fit_decoder(coded, gains, D)
+            if observed is None:
+                decoder = fit_decoder(coded, gains, D)
+            else:
+                decoder = observed.fit_decoder(gains, D)
             self.decoder_ = decoder.astype(X.dtype)
-            self.encoder_r2_ = coded.r2(gains, decoder)
+            self.encoder_r2_ = (observed or coded).r2(gains, decoder)
+
+    def _n_refinement_samples(self) -> int:
+        return max(REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT * len(self.components_))
 
     def _refine(self, X: Rows) -> list[str]:
         """Refine the calibrated encoder on samples X and set the attributes that belong to it.
@@ -215,7 +248,7 @@ class CalibratedEncoder(ParametrisedSCNN):
         if self.refine_max_iter == 0:
             return []
         C, D = self.encoder_, self.components_.astype(np.float64)
-        limit = max(REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT * len(D))
+        limit = self._n_refinement_samples()
         if X.shape[0] > limit:
             X = X[sample_indices(X.shape[0], limit)]
         rule = self._thresholding(self.gains_ if self.fit_gains else None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,13 +15,21 @@ from lincode.core.coders import Coder, EnergyCoder
 from lincode.core.encoder_step import encoder_output
 from lincode.core.types import Array, Rows
 from lincode.estimators.calibration import CalibratedEncoder
+from lincode.estimators.incomplete import (
+    IncompleteCoder,
+    Solver,
+    exact_solver,
+    restricted_solver,
+)
 from lincode.estimators.output import CodeOutput, DenseOutput, make_output
+from lincode.estimators.parameters import GREEDY
+from lincode.estimators.samples import check_infinity, warn_empty
 from lincode.estimators.signs import SignSplitter
 from lincode.estimators.sparse_encode import make_coder, unfinished_message, write_codes
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_finite, check_rows, check_scaled_rows
+from lincode.estimators.validation import check_rows, check_scale
 from lincode.rows.chunks import ChunkedRows, is_lazy
-from lincode.rows.memory import blocks
+from lincode.rows.memory import blocks, scan_rows
 from lincode.rows.prefetch import prefetch
 from lincode.rows.shuffling import stack
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count, threaded_map
@@ -49,6 +58,9 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
             The samples. A memory-mapped array of more than 1 GiB, and an object with ``shape``,
             ``dtype`` and slices of rows that is not in memory, such as a dataset of h5py, is read
             block by block.
+            Missing entries are NaN, or masked in a masked array. "encoder" replaces them by a
+            linear prediction from the observed ones. The other algorithms compute the codes of the
+            observed entries, with alpha times the fraction of them.
 
         Returns
         -------
@@ -86,9 +98,23 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         return self._codes(X, self.transform_algorithm, self.transform_alpha)
 
     def _check_samples(self, X: Any, algorithm: str) -> Rows:
+        X = check_rows(self, X, reset=False, check_finite=False)
         if algorithm == "encoder":  # ``_encode`` finds entries that are not finite
-            return check_rows(self, X, reset=False, check_finite=False)
-        return check_scaled_rows(self, X, reset=False)[0]
+            return X
+        largest, lengths = scan_rows(X)
+        if not np.isfinite(lengths.mean):
+            check_infinity(self, X)
+            if not issparse(X):
+                largest = float(np.fmax.reduce(np.abs(X), axis=None, initial=0))  # ignores NaN
+                self._warn_about_empty(X)
+        check_scale(X, largest)
+        return X
+
+    def _warn_about_empty(self, X: Array) -> None:
+        """Warn about samples without any observed entry."""
+        n_empty = int(np.isnan(X).all(axis=1).sum())
+        if n_empty:
+            warn_empty(self, n_empty)
 
     def _codes(self, X: Rows, algorithm: str, lam: float | None = None) -> Array:
         """Return the codes of validated samples for alpha_ or ``lam``, without splitting signs."""
@@ -104,20 +130,27 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
             self._solve(X, algorithm, float(self.alpha_ if lam is None else lam), output)
 
     def _encode(self, X: Rows, output: CodeOutput) -> None:
-        """Write the codes of the encoder, and raise an error if X is not finite.
+        """Write the codes of the encoder, and raise an error if X contains infinity.
 
         All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So the
         samples of a block are searched only if the first output of one of them is not finite. An
-        overflow has the same result, and it is not an error.
+        overflow has the same result, and it is not an error. NaN means that an entry is missing:
+        the outputs of such samples are computed again, with a prediction of the missing entries.
         """
         C = self._used_encoder().astype(X.dtype, copy=False)
         thresholding = self._thresholding(self._checked_gains())
+
+        is_missing = [False]
 
         def encode_block(rows: slice) -> None:
             with np.errstate(invalid="ignore"):
                 Z = encoder_output(X[rows], C, out=output.buffer(rows))
             if not np.isfinite(Z[:, 0]).all():
-                check_finite(self, X[rows])
+                check_infinity(self, X[rows])
+                incomplete = np.flatnonzero(np.isnan(X[rows]).any(axis=1))
+                if incomplete.size:
+                    is_missing[0] = True
+                    Z[incomplete] = self._predicted(X[rows][incomplete])[0] @ C.T
             output.finish(rows, thresholding.apply(Z))
 
         blocks = encoder_blocks(X.shape[0], *C.shape)
@@ -128,12 +161,16 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         else:
             with blas_threads(thread_count(self.n_jobs)):
                 encode_block(blocks[0])
+        if is_missing[0]:
+            self._warn_about_empty(X)
 
     def _solve(self, X: Rows, algorithm: str, lam: float, output: CodeOutput) -> None:
         """Write the codes of the algorithms other than "encoder"."""
         n_threads = thread_count(self.n_jobs)
         with blas_threads(matrix_threads(len(self.components_), n_threads)):
             coder = self._coder(algorithm, lam, X.dtype)
+            if not issparse(X):
+                coder = IncompleteCoder(coder, self._incomplete_solver(algorithm, lam, X.dtype))
             n_unfinished = write_codes(X, coder, output, n_threads)
         if n_unfinished:
             message = unfinished_message(n_unfinished, X, f"transform_tol={self.transform_tol}")
@@ -148,9 +185,36 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
             encoder = self.encoder_.astype(dtype, copy=False)
             tol, max_iter = self.transform_tol, MAX_TRANSFORM_STEPS
             return EnergyCoder(problem, encoder, weights.thresholding, tol, max_iter)
+        return self._dictionary_coder(
+            np.ascontiguousarray(self.components_, dtype=dtype), algorithm, lam
+        )
+
+    def _incomplete_solver(
+        self, algorithm: str, lam: float, dtype: np.dtype[np.floating]
+    ) -> Solver:
+        """Return what computes the codes of samples with missing entries."""
+        D, C = (A.astype(np.float64) for A in (self.components_, self.encoder_))
+        if algorithm == "exact":
+            return exact_solver(
+                D,
+                C,
+                lam,
+                float(self.encoder_weight),
+                positive=bool(self.positive_code),
+                tol=self.transform_tol,
+                max_iter=MAX_TRANSFORM_STEPS,
+            )
+        return restricted_solver(
+            self.components_.astype(dtype),
+            lambda atoms, fraction: self._dictionary_coder(atoms, algorithm, fraction * lam),
+            unit=algorithm in GREEDY,
+        )
+
+    def _dictionary_coder(self, D: Array, algorithm: str, lam: float) -> Coder:
+        """Return what computes the codes of the atoms D by an algorithm without the encoder."""
         m, p = self.components_.shape
         return make_coder(
-            np.ascontiguousarray(self.components_, dtype=dtype),
+            D,
             None,
             algorithm=algorithm,
             n_nonzero_coefs=self.n_nonzero_coefs_,

@@ -22,12 +22,13 @@ from lincode.estimators.folds import (
 )
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import alpha_grid
+from lincode.estimators.samples import check_sample_weight, check_samples
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_choice,
     check_number,
-    check_scaled_rows,
+    check_rows,
     unchanged_on_failure,
 )
 from lincode.exceptions import InvalidInputError
@@ -126,15 +127,20 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         self.scoring = scoring
         self.cv = cv
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> SCNNCV:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> SCNNCV:
         """Choose alpha and fit the network to all samples.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            The training samples.
+            The training samples. Missing entries are NaN.
         y : array-like of shape (n_samples,), default=None
             The targets of the classifier, required for ``criterion="score"``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of the samples; see ``SCNN.fit``. The networks are trained with them, but
+            the criterion does not use them.
         groups : array-like of shape (n_samples,), default=None
             The groups for splitters that need them.
 
@@ -145,7 +151,11 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         with unchanged_on_failure(self):
             network = self._check_parameters(y)
             validate_data(self, X, skip_check_array=True)
-            rows, lengths = check_scaled_rows(None, X, reset=False)
+            rows = check_rows(None, X, reset=False, check_finite=False)
+            lengths = check_samples(None, rows, sample_weight, reset=False, warn=False).lengths
+            weights = None
+            if sample_weight is not None:
+                weights = check_sample_weight(sample_weight, rows.shape[0])
             targets = check_targets(y) if self.criterion == "score" else None
             p = rows.shape[1]
             m = network._n_units(p)
@@ -157,13 +167,14 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             evaluate = partial(
                 evaluate_fold, network, self.criterion, self.classifier, self.scoring
             )
-            results = [evaluate(rows, targets, alphas, *fold) for fold in folds]
+            results = [evaluate(rows, targets, weights, alphas, *fold) for fold in folds]
             self.cv_results_ = {"alpha": alphas} | {
                 name: np.array([result[name] for result in results]).T for name in results[0]
             }
             best = self._best_index()
             self.alpha_ = float(alphas[best])
-            self.best_estimator_ = clone(network).set_params(alpha=self.alpha_).fit(X)
+            self.best_estimator_ = clone(network).set_params(alpha=self.alpha_)
+            self.best_estimator_.fit(X, sample_weight=weights)
         self._warn_about_sparsity(best)
         return self
 
@@ -338,6 +349,6 @@ class SCNNCV(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

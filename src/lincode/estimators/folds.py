@@ -78,6 +78,7 @@ def evaluate_fold(
     scoring: Any,
     X: Rows,
     y: Array | None,
+    weights: Array | None,
     alphas: Array,
     train: Array,
     test: Array,
@@ -85,9 +86,10 @@ def evaluate_fold(
     """Return the sparsity and the criterion for each alpha, on the samples ``test``.
 
     The networks are fitted to the samples ``train``, without the callback: they are comparable
-    only if every network is fully trained.
+    only if every network is fully trained. Weights are used for fitting only.
     """
-    networks = _fit_networks(clone(network).set_params(callback=None), X[train], alphas)
+    w = None if weights is None else weights[train]
+    networks = _fit_networks(clone(network).set_params(callback=None), X[train], w, alphas)
     codes = [fitted.transform(X[test]) for fitted in networks]
     # With split_sign, the codes have twice as many columns as there are units.
     n_codes = len(test) * len(networks[0].components_)
@@ -103,13 +105,16 @@ def evaluate_fold(
     return results
 
 
-def _fit_networks(network: Any, X: Rows, alphas: Array) -> list[Any]:
+def _fit_networks(network: Any, X: Rows, weights: Array | None, alphas: Array) -> list[Any]:
     """Return a fitted network for each alpha, as a path if the network is an SCNN."""
     if isinstance(network, SCNN):
         parameters = network.get_params()
         del parameters["alpha"]
-        return list(scnn_path(X, alphas=alphas, **parameters))
-    return [clone(network).set_params(alpha=float(alpha)).fit(X) for alpha in alphas]
+        return list(scnn_path(X, alphas=alphas, sample_weight=weights, **parameters))
+    return [
+        clone(network).set_params(alpha=float(alpha)).fit(X, sample_weight=weights)
+        for alpha in alphas
+    ]
 
 
 def _count_nonzero(U: Any) -> int:

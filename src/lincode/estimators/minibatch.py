@@ -26,10 +26,10 @@ from lincode.estimators.checkpoint import (
     describe_data,
 )
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_number,
-    check_scaled_rows,
     parse_alpha,
     unchanged_on_failure,
 )
@@ -45,7 +45,7 @@ from lincode.networks.scnn_online import (
 )
 from lincode.networks.stopping import BatchStopping
 from lincode.networks.training import Callback, Iteration, Reason
-from lincode.rows.batches import RecentRows, n_recent_batches
+from lincode.rows.batches import BatchRows, RecentRows, n_recent_batches
 from lincode.rows.chunks import ChunkedRows, is_lazy, pass_generator
 from lincode.rows.memory import sample_indices
 from lincode.rows.prefetch import prefetch
@@ -66,7 +66,7 @@ MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or
 CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
 ONE_PASS_REASON = "the batches ended; an iterator allows only one pass"
-BatchesFrom = Callable[[int, int], Generator[Rows, None, None]]
+BatchesFrom = Callable[[int, int], Generator[Samples, None, None]]
 """Batches in the random order of a seed, from a number on."""
 
 
@@ -381,7 +381,7 @@ class MiniBatchSCNN(BaseSCNN):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
         """Learn the dictionary and the encoder from batches in random order.
 
         Parameters
@@ -392,8 +392,12 @@ class MiniBatchSCNN(BaseSCNN):
             slices of rows, such as a dataset of h5py and an array of zarr or Dask. It is read
             once to check it and to resolve ``alpha``. Then chunks of consecutive rows are read
             in random order, and their rows are mixed in a buffer of about 128 MiB. A thread
-            reads the next batch while the present one is learned.
+            reads the next batch while the present one is learned. Missing entries are NaN, or
+            masked in a masked array; X must then be in memory.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of the samples, which must be in memory. A sample with the weight 2 counts
+            as two equal samples, and one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
@@ -402,13 +406,13 @@ class MiniBatchSCNN(BaseSCNN):
         with unchanged_on_failure(self):
             self._check_parameters()
             rng = check_random_state(self.random_state)
-            sample, lengths, shape, batches_from = self._training_rows(X, rng)
-            (N, p), n_threads = shape, thread_count(self.n_jobs)
-            size = self._batch_size(p)
+            samples, (N, p), batches_from = self._training_rows(X, sample_weight, rng)
+            n_threads, online = thread_count(self.n_jobs), self._is_online(samples)
+            size = self._batch_size(p, online=online)
             n_batches = self.max_iter * -(-N // size)
-            too_large = self._start_training(sample, lengths, rng)
+            too_large = self._start_training(samples, rng)
             m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
-            checkpoint = Checkpoint(self, describe_data(shape, sample.dtype, lengths))
+            checkpoint = Checkpoint(self, describe_data((N, p), samples.X.dtype, samples.lengths))
             progress = checkpoint.load() or self._progress(None, int(rng.randint(2**31)))
             # The last rows before the interruption are read again, because the end needs them.
             first = max(0, progress.n_steps - n_recent_batches(N, size, n_calibration_rows(m)))
@@ -422,11 +426,12 @@ class MiniBatchSCNN(BaseSCNN):
                     half_life,
                     n_threads,
                     N,
+                    online=online,
                     first=first,
                     progress=progress,
                     checkpoint=checkpoint,
                 )
-            messages = self._refine(sample)
+            messages = self._refine_samples(samples)
             checkpoint.remove()
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         self._warn_after_training(messages, batch, too_large)
@@ -470,10 +475,10 @@ class MiniBatchSCNN(BaseSCNN):
             with closing(iter(source)) as incoming:
                 first, lengths = next(incoming)
                 m, p = self._n_units(first.shape[1]), first.shape[1]
-                too_large = self._start_training(first, lengths, rng)
+                too_large = self._start_training(Samples(first, lengths), rng)
                 if self.refine_max_iter > 0:
                     source.start_sample(m, rng)
-                rows = chain([first], (X for X, _ in incoming))
+                rows = chain([Samples(first, lengths)], (Samples(*batch) for batch in incoming))
                 half_life = HALF_LIFE_BATCHES * first.shape[0]
                 checkpoint = Checkpoint(self, describe_data(first.shape, first.dtype, lengths))
                 with blas_threads(matrix_threads(max(m, p), n_threads)):
@@ -482,6 +487,7 @@ class MiniBatchSCNN(BaseSCNN):
                         source.max_batches,
                         half_life,
                         n_threads,
+                        online=self._is_online(),
                         progress=checkpoint.load(),
                         checkpoint=checkpoint,
                     )
@@ -494,43 +500,75 @@ class MiniBatchSCNN(BaseSCNN):
         return self
 
     def _training_rows(
-        self, X: Any, rng: np.random.RandomState
-    ) -> tuple[Rows, RowLengths, tuple[int, int], BatchesFrom]:
-        """Return rows to start from, the row lengths, the shape of X, and its batches.
+        self, X: Any, sample_weight: Any, rng: np.random.RandomState
+    ) -> tuple[Samples, tuple[int, int], BatchesFrom]:
+        """Return samples to start from, the shape of X, and its batches.
 
         The last is a function of a seed and of the number of the first batch.
         """
         if not is_lazy(X):
-            X, lengths = check_scaled_rows(self, X, reset=True)
-            return X, lengths, X.shape, partial(self._batches, X)
+            samples = check_samples(self, X, sample_weight, reset=True)
+            self._check_refinement(samples)
+            return samples, samples.X.shape, partial(self._batches, samples)
+        if sample_weight is not None:
+            raise InvalidInputError(
+                "sample_weight requires X in memory, because samples of weight 0 are removed first;"
+                " call partial_fit with the weights of each batch."
+            )
         chunked = ChunkedRows(X)
         refine = self.refine_max_iter > 0
         n_sample = n_sampled_rows(self._n_units(X.shape[1]), chunked.row_bytes, refine=refine)
         sample, lengths = scan_chunks(self, chunked, n_sample, rng)
         size = self._batch_size(X.shape[1])
 
-        def batches_from(seed: int, first: int) -> Generator[Rows, None, None]:
-            return prefetch(chunked.shuffled_batches(size, self.max_iter, seed, first))
+        def batches_from(seed: int, first: int) -> Generator[Samples, None, None]:
+            batches = chunked.shuffled_batches(size, self.max_iter, seed, first)
+            return self._wrapped(prefetch(batches), lengths)
 
-        return sample, lengths, chunked.shape, batches_from
+        return Samples(sample, lengths), chunked.shape, batches_from
 
-    def _start_training(self, X: Rows, lengths: RowLengths, rng: np.random.RandomState) -> bool:
-        """Resolve alpha and start from samples X; return whether alpha is too large."""
-        p = X.shape[1]
+    @staticmethod
+    def _wrapped(
+        batches: Generator[Rows, None, None], lengths: RowLengths
+    ) -> Generator[Samples, None, None]:
+        with closing(batches):
+            for batch in batches:
+                yield Samples(batch, lengths)
+
+    def _is_online(self, samples: Samples | None = None) -> bool:
+        """Return whether batches are learned by plain dictionary learning.
+
+        It needs complete samples without weights; others are learned by the alternation.
+        """
+        plain = samples is None or not (samples.has_missing or samples.weights is not None)
+        return bool(self.encoder_weight == 0 and plain)
+
+    def _start_training(self, samples: Samples, rng: np.random.RandomState) -> bool:
+        """Resolve alpha and start from some samples; return whether alpha is too large."""
+        lengths, p = samples.lengths, samples.X.shape[1]
         m = self._n_units(p)
         self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
         too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-        self._start_stream(X, rng)
+        self._start_stream(samples, rng)
         return too_large
+
+    def _refine_samples(self, samples: Samples) -> list[str]:
+        """Refine the encoder on samples, of which at most as many are copied as are needed."""
+        X = samples.X
+        if self.refine_max_iter > 0 and samples.has_missing:
+            chosen = sample_indices(X.shape[0], self._n_refinement_samples())
+            X = self._predicted(X[chosen])[0]
+        return self._refine(X)
 
     def _fit_batches(
         self,
-        batches: Iterable[Rows],
+        batches: Iterable[Samples],
         n_batches: Callable[[], int],
         half_life: float,
         n_threads: int,
         N: float = np.inf,
         *,
+        online: bool,
         first: int = 0,
         progress: BatchProgress | None = None,
         checkpoint: Checkpoint,
@@ -542,7 +580,7 @@ class MiniBatchSCNN(BaseSCNN):
         If there is ``progress``, the batches that it contains are not learned again.
         """
         n_rows = n_calibration_rows(len(self._stream.D))
-        window = 1 if self.encoder_weight > 0 else min(N, WINDOW_SAMPLES)
+        window = min(N, WINDOW_SAMPLES) if online else 1
         rule = BatchStopping(self.tol, self.max_no_improvement, int(window))
         recent = RecentRows(int(min(N, n_rows)))
         progress = self._progress(None) if progress is None else progress
@@ -551,23 +589,26 @@ class MiniBatchSCNN(BaseSCNN):
         self.stop_reason_ = MAX_ITER_REASON
         for number, batch in enumerate(batches, first):
             if number < progress.n_steps:
-                recent.add(batch)
+                recent.add(batch.X)
                 continue
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
-            learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False)
-            recent.add(batch)
+            learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False, online=online)
+            X = batch.X
+            if online:
+                recent.add(X)
             if self._on_batch(previous, n_batches(), time.perf_counter() - start):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
-            scale = float(row_squares(batch).mean()) / batch.shape[1]
-            if rule.add(batch.shape[0], self._stream.batch_energy, scale):
+            scale = float(np.nanmean(np.square(X)) if batch.has_missing else row_squares(X).mean())
+            scale = scale if batch.has_missing else scale / X.shape[1]
+            if rule.add(X.shape[0], self._stream.batch_energy, scale):
                 self.stop_reason_ = CONVERGED_REASON
                 break
             if self.n_steps_ < n_batches():
                 checkpoint.save_if_due(partial(self._progress, rule, progress.seed))
         if isinstance(learned, SCNNTraining):
             self._set_batch_weights(learned.rows, learned.result())
-            return batch
+            return X
         sample = recent.rows()
         self._stream, rows, trained = final_training(
             self._stream, sample, self._weights(), n_threads=n_threads
@@ -593,11 +634,11 @@ class MiniBatchSCNN(BaseSCNN):
         self.n_replaced_atoms_ = stream.n_replaced
         vars(rule).update(progress.rule)
 
-    def _batch_size(self, n_features: int) -> int:
+    def _batch_size(self, n_features: int, *, online: bool | None = None) -> int:
         """Return the number of samples per batch."""
         if self.batch_size is not None:
             return int(self.batch_size)
-        if self.encoder_weight > 0:
+        if not (self._is_online() if online is None else online):
             return ENCODER_BATCH_SIZE
         return online_batch_size(self._n_units(n_features))
 
@@ -609,14 +650,17 @@ class MiniBatchSCNN(BaseSCNN):
             warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
         self._warn_about_codes(batch, alpha_is_too_large=too_large)
 
-    def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
+    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
         """Learn one more batch of any size. The first call starts the training.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            The samples of the batch.
+            The samples of the batch. Missing entries are NaN, or masked in a masked array.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of the samples. A sample with the weight 2 counts as two equal samples, and
+            one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
@@ -631,14 +675,15 @@ class MiniBatchSCNN(BaseSCNN):
                     " calibrate(X) with a larger sample."
                 )
             first = not hasattr(self, "_stream")
-            X, lengths = check_scaled_rows(self, X, reset=first)
-            m, p = self._n_units(X.shape[1]), X.shape[1]
+            samples = check_samples(self, X, sample_weight, reset=first, allow_unobserved=not first)
+            lengths, p = samples.lengths, samples.X.shape[1]
+            m, online = self._n_units(p), self._is_online(samples)
             n_threads = thread_count(self.n_jobs)
             if first or parse_alpha(self.alpha)[1] is None:
                 self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             if first:
                 too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-                self._start_stream(X, check_random_state(self.random_state))
+                self._start_stream(samples, check_random_state(self.random_state))
                 self.stop_reason_ = PARTIAL_FIT_REASON
                 self.n_iter_ = 1
             elif len(self._stream.D) != m:
@@ -649,8 +694,10 @@ class MiniBatchSCNN(BaseSCNN):
             start = time.perf_counter()
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                half_life = HALF_LIFE_BATCHES * self._batch_size(p)
-                learned = self._learn_batch(X, half_life, n_threads, keep_gram=True)
+                half_life = HALF_LIFE_BATCHES * self._batch_size(p, online=online)
+                learned = self._learn_batch(
+                    samples, half_life, n_threads, keep_gram=True, online=online
+                )
                 if isinstance(learned, SCNNTraining):
                     self._set_batch_weights(learned.rows, learned.result())
                 else:
@@ -660,42 +707,63 @@ class MiniBatchSCNN(BaseSCNN):
                     self._set_batch_weights(rows, trained)
             self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
         if first:
-            self._warn_about_codes(X, alpha_is_too_large=too_large)
+            self._warn_about_codes(samples.X, alpha_is_too_large=too_large)
         return self
 
-    def _start_stream(self, X: Rows, rng: np.random.RandomState) -> None:
+    def _start_stream(self, samples: Samples, rng: np.random.RandomState) -> None:
         for name in ("matching_threshold_", "gains_"):  # they belong to the previous stream
             self.__dict__.pop(name, None)
-        start = self._new_start(lambda indices: X[indices], X.shape, X.dtype, rng)
+        X = samples.X
+        start = self._new_start(lambda rows: samples.take(rows).filled()[0], X.shape, X.dtype, rng)
         self._stream = Stream(D=start.D, C=start.C)
         self.energy_path_ = np.empty(0)
         self.n_steps_ = self.n_samples_seen_ = 0
 
-    def _batches(self, X: Rows, seed: int, first: int = 0) -> Generator[Rows, None, None]:
+    def _batches(
+        self, samples: Samples, seed: int, first: int = 0
+    ) -> Generator[Samples, None, None]:
         """Yield batches of nearly equal size, in a new random order in each pass.
 
         ``first`` is the number of the first batch. The order depends on ``seed``.
         """
-        N = X.shape[0]
-        n = -(-N // self._batch_size(X.shape[1]))
+        N, p = samples.X.shape
+        n = -(-N // self._batch_size(p, online=self._is_online(samples)))
         for k in range(first // n, self.max_iter):
             order = pass_generator(seed, k).permutation(N)
             for rows in np.array_split(order, n)[max(first - k * n, 0) :]:
-                yield X[np.sort(rows)]
+                yield samples.take(np.sort(rows))
 
     def _learn_batch(
-        self, X: Rows, half_life: float, n_threads: int, *, keep_gram: bool
+        self,
+        samples: Samples,
+        half_life: float,
+        n_threads: int,
+        *,
+        keep_gram: bool,
+        online: bool,
     ) -> SCNNTraining | OnlineBatch:
         """Learn one batch and update the smoothed energy; return the batch with its codes.
 
-        ``half_life`` is the default if ``encoder_weight`` is above 0. ``keep_gram`` says whether
-        the encoder will be fitted to this batch if ``encoder_weight`` is 0.
+        ``online`` says whether the batch is learned by plain dictionary learning. ``half_life`` is
+        the default if it is not, and ``keep_gram`` says whether the encoder will be fitted to this
+        batch if it is.
         """
+        X, missing = samples.X, None
+        if samples.has_missing and self._stream.XtX is None:
+            X, missing = samples.filled()
+        elif samples.has_missing:
+            X, missing = np.array(X, order="C"), np.isnan(X)
+            self._stream.predict(X, missing)
         given = None if self.half_life is None else float(self.half_life)
         learned: SCNNTraining | OnlineBatch
-        if self.encoder_weight > 0:
+        if not online:
             stream, learned = self._stream.learn(
-                X, self._weights(), half_life=given or half_life, n_threads=n_threads
+                X,
+                self._weights(),
+                half_life=given or half_life,
+                n_threads=n_threads,
+                row_weights=samples.weights,
+                missing=missing,
             )
         else:
             stream, learned = learn_online(
@@ -733,8 +801,10 @@ class MiniBatchSCNN(BaseSCNN):
         sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
         # The calibration is averaged over batches.
         first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
-        past_weight = 0.0 if first else max(1 - rows.shape[0] / trained.stats.n, 0.0)
-        self._set_weights(trained, rows.take(sample), rows.take_codes(sample), past_weight)
+        assert isinstance(rows, BatchRows)
+        n = rows.shape[0] if rows.weights is None else float(rows.weights.sum())
+        past_weight = 0.0 if first else max(1 - n / trained.stats.n, 0.0)
+        self._set_weights(trained, rows, sample, past_weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -9,6 +9,7 @@ import numpy as np
 from lincode.core.calibration import MODES
 from lincode.core.energy import lam_max
 from lincode.estimators.dictionary import DictionaryTransformer
+from lincode.estimators.samples import check_samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_callback,
@@ -16,7 +17,6 @@ from lincode.estimators.validation import (
     check_flag,
     check_n_jobs,
     check_number,
-    check_scaled_rows,
     check_verbose,
     parse_alpha,
 )
@@ -65,15 +65,17 @@ class ParametrisedSCNN(DictionaryTransformer):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            The samples.
+            The samples. If entries are missing (NaN), the result is an upper bound: their squares
+            are replaced by the mean square of their feature.
 
         Returns
         -------
         float
         """
         self._check_parameters()
-        X, lengths = check_scaled_rows(None, X, reset=False)
-        return lam_max(lengths.longest, self._n_units(X.shape[1]), X.shape[1])
+        samples = check_samples(None, X, reset=False, warn=False)
+        p = samples.X.shape[1]
+        return lam_max(samples.lengths.longest, self._n_units(p), p)
 
     def _n_units(self, n_features: int) -> int:
         return int(n_features if self.n_components is None else self.n_components)

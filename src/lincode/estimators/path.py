@@ -14,9 +14,10 @@ from sklearn.utils.validation import validate_data
 from lincode.core.energy import lam_max
 from lincode.core.types import Array
 from lincode.estimators.parameters import resolve_alpha
+from lincode.estimators.samples import check_samples
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_number, check_scaled_rows
+from lincode.estimators.validation import check_number
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import choose_ridge_for
 from lincode.networks.training import Reason
@@ -39,6 +40,7 @@ def scnn_path(
     *,
     alphas: ArrayLike | None = None,
     alpha_ratios: ArrayLike | int = 10,
+    sample_weight: Any = None,
     **parameters: Any,
 ) -> list[SCNN]:
     """Fit SCNN for several values of alpha, from the largest to the smallest.
@@ -50,7 +52,7 @@ def scnn_path(
     Parameters
     ----------
     X : array-like or CSR matrix of shape (n_samples, n_features)
-        The training samples.
+        The training samples. Missing entries are NaN.
     n_components : int, default=None
         The number of units. None means the number of features.
     alphas : array-like of float or str, default=None
@@ -60,6 +62,8 @@ def scnn_path(
         The values of alpha as fractions of ``SCNN.alpha_max(X)``, the smallest alpha for which
         all codes are zero. An integer is a number of values between 0.9 and 0.003, evenly spaced
         on a logarithmic scale.
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weights of the samples; see ``SCNN.fit``.
     **parameters
         Other parameters of :class:`lincode.SCNN`. If a ``callback`` requests a stop, the path
         ends there.
@@ -83,13 +87,23 @@ def scnn_path(
         raise InvalidInputError("scnn_path takes alphas or alpha_ratios instead of alpha.")
     first = SCNN(n_components, **parameters)
     first._check_parameters()
-    rows_X, lengths = check_scaled_rows(None, X, reset=False)
-    m, p = first._n_units(rows_X.shape[1]), rows_X.shape[1]
+    samples = check_samples(None, X, sample_weight, reset=False)
+    first._check_solver(samples)
+    lengths, p = samples.lengths, samples.X.shape[1]
+    m = first._n_units(p)
     n_threads = thread_count(first.n_jobs)
     values = alpha_grid(alphas, alpha_ratios, lengths, m=m, p=p)
     path = []
     with blas_threads(matrix_threads(max(m, p), n_threads)):
-        rows = MemoryRows(rows_X, m, n_threads=n_threads, lengths=lengths)
+        rows_X, missing = samples.filled()
+        rows = MemoryRows(
+            rows_X,
+            m,
+            n_threads=n_threads,
+            lengths=lengths,
+            weights=samples.weights,
+            missing=missing,
+        )
         first.alpha_ = float(values[0])
         rng = check_random_state(first.random_state)
         start = first._start(rows, None, rng)

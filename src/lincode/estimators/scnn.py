@@ -17,12 +17,12 @@ from lincode.core.types import Array
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.checkpoint import Checkpoint, check_checkpoint_parameters, describe_data
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_choice,
     check_flag,
     check_number,
-    check_scaled_rows,
     unchanged_on_failure,
 )
 from lincode.exceptions import InvalidInputError
@@ -232,7 +232,8 @@ class SCNN(BaseSCNN):
         The fraction of non-zeros that the calibration aims at: that of the trained codes, or the
         ``density`` of the last call of ``calibrate``.
     energy_ : float
-        The energy per sample of the training data, E/N.
+        The energy per sample of the training data, E/N. With ``sample_weight``, N is the sum of
+        the weights.
     energy_path_ : array of shape (n_iter_ + 1,)
         E/N at the start of the iterations over all samples and after each of them. It never
         increases. The stages before, on subsets, are not included.
@@ -272,6 +273,9 @@ class SCNN(BaseSCNN):
 
     The codes of the paper are those of ``SCNN(threshold="alpha", threshold_mode="soft",
     fit_gains=False, encoder_ridge=0)``.
+
+    Missing entries of X are NaN. ``fit`` treats them as unknowns of the energy, and ``reconstruct``
+    predicts them; see docs/missing.md.
 
     References
     ----------
@@ -356,14 +360,17 @@ class SCNN(BaseSCNN):
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: object = None) -> SCNN:
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> SCNN:
         """Learn the dictionary and the encoder.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            The training samples.
+            The training samples. Missing entries are NaN, or masked in a masked array.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of the samples. A sample with the weight 2 counts as two equal samples, and
+            one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
@@ -372,10 +379,21 @@ class SCNN(BaseSCNN):
         with unchanged_on_failure(self):
             self._check_parameters()
             D = getattr(self, "components_", None) if self.warm_start else None
-            X, lengths = check_scaled_rows(self, X, reset=True)
-            m, p = self._n_units(X.shape[1]), X.shape[1]
+            samples = check_samples(self, X, sample_weight, reset=True)
+            self._check_solver(samples)
+            lengths = samples.lengths
+            m, p = self._n_units(samples.X.shape[1]), samples.X.shape[1]
             n_threads = thread_count(self.n_jobs)
-            rows = MemoryRows(X, m, n_threads=n_threads, lengths=lengths)
+            with blas_threads(n_threads):
+                X, missing = samples.filled()
+            rows = MemoryRows(
+                X,
+                m,
+                n_threads=n_threads,
+                lengths=lengths,
+                weights=samples.weights,
+                missing=missing,
+            )
             self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             zero_encoder = D is None and not (isinstance(self.init, str) and self.init == "paper")
             too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=zero_encoder)
@@ -394,6 +412,15 @@ class SCNN(BaseSCNN):
         self._warn_about_training(outcome)
         self._warn_about_codes(X, alpha_is_too_large=too_large)
         return self
+
+    def _check_solver(self, samples: Samples) -> None:
+        """Check that the parameters allow weights and missing entries if there are any."""
+        if self.solver == "paper" and (samples.has_missing or samples.weights is not None):
+            raise InvalidInputError(
+                "missing entries and sample_weight need solver='auto', because the paper has"
+                " neither; got solver='paper'."
+            )
+        self._check_refinement(samples)
 
     def _subset_sizes(self, N: int, start: Start) -> list[int]:
         """Return the sizes of the subsets on which training starts; none for given codes."""
@@ -458,8 +485,8 @@ class SCNN(BaseSCNN):
             )
         trained = training.result()
         sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
-        self._set_weights(trained, rows.take(sample), rows.take_codes(sample))
-        self.energy_path_ = np.array(outcome.energy_path) / rows.shape[0]
+        self._set_weights(trained, rows, sample)
+        self.energy_path_ = np.array(outcome.energy_path) / training.n
         self.energy_ = float(self.energy_path_[-1])
         self.n_iter_ = outcome.n_iter
         self.stop_reason_ = outcome.reason.value

@@ -134,8 +134,11 @@ def check_rows(
     """Return X as a dense or CSR matrix of float64 or float32, without a copy if possible.
 
     The estimator stores the number and names of the features (``reset``) or compares them with
-    those of the training data. Without an estimator neither is done.
+    those of the training data. Without an estimator neither is done. Masked entries of a masked
+    array become NaN.
     """
+    if isinstance(X, np.ma.MaskedArray):
+        X = _masked_to_nan(X)
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
     _check_not_batches(X)
@@ -155,6 +158,14 @@ def check_rows(
             f"X must contain numbers, but some entries are text ({error}); encode or drop the"
             " columns that are not numeric."
         ) from error
+
+
+def _masked_to_nan(X: Any) -> Any:
+    """Return a masked array as an array of floats with NaN at the masked entries."""
+    if not np.ma.is_masked(X) or X.dtype.kind not in "fiub":
+        return X.data
+    dtype = X.dtype if X.dtype in FLOAT_DTYPES else np.dtype(np.float64)
+    return X.astype(dtype).filled(np.nan)
 
 
 def _check_not_batches(X: Any) -> None:
@@ -186,11 +197,11 @@ def is_float_matrix(X: Any) -> bool:
     return type(X) is np.ndarray and X.dtype in FLOAT_DTYPES and X.ndim == 2 and X.size > 0
 
 
-def check_finite(estimator: BaseEstimator | None, X: Rows) -> None:
-    """Check that X contains neither NaN nor infinity."""
+def check_finite(estimator: BaseEstimator | None, X: Rows, *, allow_nan: bool = False) -> None:
+    """Check that X contains neither NaN (unless it is allowed) nor infinity."""
     name = None if estimator is None else type(estimator).__name__
     try:
-        assert_all_finite(X, input_name="X", estimator_name=name)
+        assert_all_finite(X, input_name="X", estimator_name=name, allow_nan=allow_nan)
     except ValueError as error:
         raise InvalidInputError(str(error)) from error
 
@@ -212,7 +223,7 @@ def check_scaled_rows(
 
 
 def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
-    """Check that the square of the largest absolute value of X is representable."""
+    """Check that the squares of X, whose largest absolute value is given, are representable."""
     low, high = representable(X.dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(

@@ -45,6 +45,8 @@ RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
 """The ridge is chosen from at most max(10,000, 5 p) rows."""
 LATER_STEP_TOL = 1e-3
 """The largest tolerance of the steps in all stages but the first."""
+MAX_RESTORING_ROUNDS = 100
+"""How often codes and missing entries are solved to continue training; one or two are typical."""
 THRESHOLD_ROWS = 2000
 """The number of rows from which the threshold of the initial codes is computed."""
 
@@ -138,16 +140,19 @@ def _continue_from(
 ) -> SCNNTraining:
     """Return the training in a state that was reached before, with codes that are solved again.
 
-    They are solved until the energy is not above that of the state. The codes that belonged to it
-    were not optimal for its D and C, so this is always possible, except for rounding.
+    They, and missing entries, are solved until the energy is not above that of the state. Those
+    that belonged to it were not optimal for its D and C, so this is possible, except for rounding.
     """
     D, C = progress.D, progress.C
     training = SCNNTraining(rows, D, C, replace(weights, ridge=progress.ridge), tol=tol)
     step_tol = progress.step_tol
-    training.update_codes(D, C, tol=step_tol)
-    while training.energy() > progress.energy_path[-1] and step_tol > ROUNDING_TOL:
-        step_tol /= 10
+    for _ in range(MAX_RESTORING_ROUNDS):
         training.update_codes(D, C, tol=step_tol)
+        if rows.has_missing:
+            training.update_missing()
+        if training.energy() <= progress.energy_path[-1]:
+            break
+        step_tol = max(step_tol / 10, ROUNDING_TOL)
     training.momentum, training.n_replaced = progress.momentum, progress.n_replaced
     training.step_tol, training.max_step_tol = progress.step_tol, progress.max_step_tol
     return training
@@ -225,7 +230,9 @@ def train_in_stages(
         if on_progress is not None:
             on_progress(partial(Progress.of, training, energy_path))
 
-    earlier = () if progress is None else progress.energy_path.tolist()
+    earlier: list[float] = [] if progress is None else progress.energy_path.tolist()
+    if earlier:  # the codes may be worse by rounding errors
+        earlier[-1] = max(earlier[-1], training.energy())
     outcome = run(training, max_iter=max_iter, tol=tol, earlier=earlier, on_continue=on_continue)
     return training, outcome
 

@@ -8,12 +8,13 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from lincode.core.encoder_step import EncoderFactor, factor_gram
 from lincode.core.energy import CodeStats
 from lincode.core.stream_gram import StreamGram
-from lincode.core.types import Array, Rows
-from lincode.rows.memory import MemoryRows
+from lincode.core.types import Array, Rows, scaled_rows
+from lincode.rows.memory import MemoryRows, gram
 from lincode.rows.required_memory import check_training_memory
 from lincode.rows.threads import ordered_map
 
@@ -36,6 +37,10 @@ class BatchRows(MemoryRows):
         The least precise dtype of any batch.
     n_threads : int
         The number of threads.
+    past_XtX : array of shape (p, p), default=None
+        The sum of XᵀX over earlier batches. It is needed only if entries of X are missing.
+    weights, missing : arrays, default=None
+        The weights of the rows, and which entries are missing; see ``MemoryRows``.
     """
 
     def __init__(
@@ -47,9 +52,13 @@ class BatchRows(MemoryRows):
         *,
         precision: object,
         n_threads: int,
+        past_XtX: Array | None = None,
+        weights: Array | None = None,
+        missing: NDArray[np.bool_] | None = None,
     ) -> None:
         self.past, self.XtX, self.precision = past, XtX, precision
-        super().__init__(X, m, n_threads=n_threads)
+        self.past_XtX = past_XtX
+        super().__init__(X, m, n_threads=n_threads, weights=weights, missing=missing)
 
     def _check_memory(self, m: int) -> None:
         iterative, (N, p) = isinstance(self.XtX, StreamGram), self.shape
@@ -58,7 +67,11 @@ class BatchRows(MemoryRows):
     def _compute_factor(self) -> EncoderFactor:
         if isinstance(self.XtX, StreamGram):
             threads = partial(ordered_map, n_threads=self.n_threads)
-            return self.XtX.factor_with(self.X, self.precision, threads)  # type: ignore[arg-type]
+            X = scaled_rows(self.X, self.weights)
+            return self.XtX.factor_with(X, self.precision, threads)  # type: ignore[arg-type]
+        if self.missing is not None:  # the entries may have changed
+            past = 0.0 if self.past_XtX is None else self.past_XtX
+            self.XtX = gram(self.X, weights=self.weights) + past
         return factor_gram(self.XtX, self.precision)  # type: ignore[arg-type]
 
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 
@@ -10,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from lincode.core.code_step import CodeProblem, code_step
+from lincode.core.code_step import CodeProblem, Codes, code_step
 from lincode.core.encoder_step import (
     DirectFactor,
     EncoderFactor,
@@ -21,7 +22,8 @@ from lincode.core.encoder_step import (
 )
 from lincode.core.energy import CodeStats
 from lincode.core.iterative_factor import IterativeFactor
-from lincode.core.types import Array, Rows, row_squares
+from lincode.core.missing_step import MissingProblem, penalty_factors, prediction_error
+from lincode.core.types import Array, Rows, row_squares, scaled_rows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.required_memory import check_training_memory, direct_factor_bytes
 from lincode.rows.threads import ordered_map
@@ -84,10 +86,11 @@ def sample_indices(N: int, n: int) -> NDArray[np.intp]:
     return np.sort(np.random.RandomState(0).permutation(N)[:n])
 
 
-def scan_rows(X: Rows) -> tuple[float, RowLengths]:
+def scan_rows(X: Rows, weights: Array | None = None) -> tuple[float, RowLengths]:
     """Return the largest absolute value of X, and its row lengths, in one pass over the rows.
 
-    The values are not finite if X is not, or if the squares of its entries overflow.
+    The mean length is that of the weighted rows. The values are not finite if X is not, or if the
+    squares of its entries overflow.
     """
     N, p = X.shape
     largest, longest, total = 0.0, 0.0, 0.0
@@ -101,37 +104,44 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
             largest = max(float(np.maximum(values.max(), -values.min())), largest)
             lengths = np.sqrt(row_squares(block))
             longest = max(float(lengths.max()), longest)
-            total += float(lengths.sum())
+            total += float(lengths.sum() if weights is None else weights[rows] @ lengths)
     if not np.isfinite(total):
         longest = total
-    return largest, RowLengths(longest, total / N)
+    return largest, RowLengths(longest, total / (N if weights is None else weights.sum()))
 
 
-def gram(X: Rows, rows_per_block: int = 4096) -> Array:
-    """Compute XᵀX (p, p) in float64."""
+def gram(X: Rows, rows_per_block: int = 4096, *, weights: Array | None = None) -> Array:
+    """Compute XᵀX (p, p) in float64; the rows may have weights."""
+    root = None if weights is None else np.sqrt(weights)
     if scipy.sparse.issparse(X):
         X = X.astype(np.float64)
+        X = X if root is None else scipy.sparse.diags(root) @ X
         return np.asarray((X.T @ X).toarray())
     XtX = np.zeros((X.shape[1], X.shape[1]))
     for rows in blocks(X.shape[0], rows_per_block):
         block = np.asarray(X[rows], dtype=np.float64)
+        block = block if root is None else root[rows, None] * block
         XtX += block.T @ block
     return XtX
 
 
-def factor_rows(X: Rows, n_threads: int = 1) -> EncoderFactor:
+def factor_rows(X: Rows, n_threads: int = 1, weights: Array | None = None) -> EncoderFactor:
     """Return the factor of XᵀX: direct if that is possible and not too slow, or iterative."""
     if needs_iterative_factor(X):
-        return IterativeFactor.of(X, partial(ordered_map, n_threads=n_threads))
-    return direct_factor(X)
+        scaled = scaled_rows(X, weights)
+        return IterativeFactor.of(scaled, partial(ordered_map, n_threads=n_threads))
+    return direct_factor(X, weights)
 
 
-def direct_factor(X: Rows) -> DirectFactor:
+def direct_factor(X: Rows, weights: Array | None = None) -> DirectFactor:
     """Factor XᵀX in float64 through the smaller of its two dimensions."""
     N, p = X.shape
     if p <= N:
-        return factor_gram(gram(X), X.dtype)
-    return factor_transposed(np.array(dense(X).T, dtype=np.float64, order="F"), X.dtype)
+        return factor_gram(gram(X, weights=weights), X.dtype)
+    Xt = np.array(dense(X).T, dtype=np.float64, order="F")
+    if weights is not None:
+        Xt *= np.sqrt(weights)
+    return factor_transposed(Xt, X.dtype)
 
 
 def needs_iterative_factor(X: Rows) -> bool:
@@ -165,13 +175,31 @@ class MemoryRows:
         The number of threads.
     lengths : RowLengths, default=None
         The row lengths, if they are known already.
+    weights : array of shape (N,), default=None
+        The weights of the rows, all positive. None means 1.
+    missing : bool array of shape (N, p), default=None
+        Which entries of X are missing. X must be a dense array with a prediction of these entries
+        (``fill_missing``), which ``update_missing`` overwrites.
     """
 
     def __init__(
-        self, X: Rows, m: int, *, n_threads: int, lengths: RowLengths | None = None
+        self,
+        X: Rows,
+        m: int,
+        *,
+        n_threads: int,
+        lengths: RowLengths | None = None,
+        weights: Array | None = None,
+        missing: NDArray[np.bool_] | None = None,
     ) -> None:
         self.X, self.n_threads = X, n_threads
         self._check_memory(m)
+        if missing is not None:
+            # Features that are zero in all rows stay zero, without rounding errors.
+            missing = missing & X.any(axis=0)
+        self.weights, self.missing = weights, missing
+        self.penalties = None if missing is None else penalty_factors(missing)
+        self.prediction = None if missing is None else X.copy()
         self.U: Array = np.zeros((X.shape[0], m), dtype=X.dtype)
         self._lengths = lengths
         self._factor: EncoderFactor | None = None
@@ -211,7 +239,12 @@ class MemoryRows:
         return self._factor
 
     def _compute_factor(self) -> EncoderFactor:
-        return factor_rows(self.X, self.n_threads)
+        return factor_rows(self.X, self.n_threads, self.weights)
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether some entries of X are missing."""
+        return self.missing is not None
 
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order."""
@@ -223,7 +256,14 @@ class MemoryRows:
 
     def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
         """Return a row source of a copy of the rows with the given indices; its codes are zero."""
-        return MemoryRows(self.X[indices], self.U.shape[1], n_threads=self.n_threads)
+        X = self.X if self.prediction is None else self.prediction
+        return MemoryRows(
+            X[indices],
+            self.U.shape[1],
+            n_threads=self.n_threads,
+            weights=None if self.weights is None else self.weights[indices],
+            missing=None if self.missing is None else self.missing[indices],
+        )
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
@@ -234,35 +274,64 @@ class MemoryRows:
         for rows in chunks(*self.U.shape):
             encode(self.X[rows], C, thresholding, out=self.U[rows])
 
-    def save_codes(self) -> Array:
-        """Return a copy of the present codes for ``restore_codes``."""
-        return self.U.copy()
+    def save_codes(self) -> object:
+        """Return a copy of the present codes and missing entries for ``restore_codes``."""
+        return self.U.copy() if self.missing is None else (self.U.copy(), self.X[self.missing])
 
     def restore_codes(self, saved: object) -> None:
-        """Set the codes to those that ``save_codes`` returned."""
-        self.U[...] = np.asarray(saved)
+        """Set the codes and the missing entries to those that ``save_codes`` returned."""
+        if self.missing is None:
+            self.U[...] = np.asarray(saved)
+            return
+        assert isinstance(saved, tuple)
+        self.U[...], self.X[self.missing] = saved
+        self._factor = None
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
-        return self._sum(lambda rows: CodeStats.of(self.U[rows], self.X[rows]))
+        return self._sum(self._stats_of)
 
     def update_codes(self, problem: CodeProblem, *, tol: float, max_iter: int) -> CodeStats:
         """Do the U step for all rows and return the statistics of the new codes."""
 
         def update(rows: slice) -> CodeStats:
             X, U, residual = self.X[rows], self.U[rows], 0.0
+            f = None if self.penalties is None else self.penalties[rows].astype(self.dtype)
             for block in blocks(len(U), max(16, BLOCK_ENTRIES // U.shape[1])):
-                codes = code_step(U[block], X[block], problem, tol=tol, max_iter=max_iter)
+                codes = _penalised_code_step(
+                    U[block],
+                    X[block],
+                    problem,
+                    None if f is None else f[block],
+                    tol=tol,
+                    max_iter=max_iter,
+                )
                 U[block], residual = codes.U, max(residual, codes.residual)
-            return CodeStats.of(U, X, residual)
+            return self._stats_of(rows, residual)
 
+        return self._sum(update)
+
+    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
+        """Do the X step for all missing entries and return the statistics of the present codes."""
+        assert self.missing is not None
+        assert self.prediction is not None
+        problem = MissingProblem(D, C, eta, self.dtype)
+        missing, prediction = self.missing, self.prediction
+
+        def update(rows: slice) -> CodeStats:
+            problem.step(self.X[rows], self.U[rows], prediction[rows], missing[rows])
+            return self._stats_of(rows)
+
+        self._factor = None
         return self._sum(update)
 
     def code_residual(self, problem: CodeProblem) -> float:
         """Return the largest optimality residual of the present codes."""
 
         def residual(rows: slice) -> float:
-            return code_step(self.U[rows], self.X[rows], problem, tol=0.0, max_iter=0).residual
+            f = None if self.penalties is None else self.penalties[rows].astype(self.dtype)
+            U, X = self.U[rows], self.X[rows]
+            return _penalised_code_step(U, X, problem, f, tol=0.0, max_iter=0).residual
 
         return max(ordered_map(residual, code_blocks(*self.U.shape), self.n_threads))
 
@@ -290,8 +359,30 @@ class MemoryRows:
         worst = np.sort(np.argsort(-lengths, kind="stable")[:k])
         return _longest_rows(dense(self.X[worst]) - self.U[worst] @ D.astype(self.dtype), k)
 
+    def _stats_of(self, rows: slice, residual: float = 0.0) -> CodeStats:
+        w, f = (None if a is None else a[rows] for a in (self.weights, self.penalties))
+        stats = CodeStats.of(self.U[rows], self.X[rows], residual, weights=w, penalties=f)
+        if self.prediction is None:
+            return stats
+        error = prediction_error(self.X[rows], self.prediction[rows], w)
+        return replace(stats, prediction_error=error)
+
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
         return reduce(add, ordered_map(stats_of, chunks(*self.U.shape), self.n_threads))
+
+
+def _penalised_code_step(
+    U: Array, X: Rows, problem: CodeProblem, f: Array | None, *, tol: float, max_iter: int
+) -> Codes:
+    """Do the U step for rows whose penalties are multiplied by the factors f, shape (n,).
+
+    The code of the row x with the penalty f τ is f times the code of x/f with the penalty τ.
+    """
+    if f is None:
+        return code_step(U, X, problem, tol=tol, max_iter=max_iter)
+    f = f[:, None]
+    codes = code_step(U / f, X / f, problem, tol=tol, max_iter=max_iter)
+    return codes._replace(U=f * codes.U)
 
 
 def _longest_rows(R: Array, k: int) -> Array:

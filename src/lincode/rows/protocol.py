@@ -40,11 +40,15 @@ class RowSource(Protocol):
     def dtype(self) -> np.dtype[np.floating]:
         """The dtype of X, which is also that of the codes: float32 or float64."""
 
+    @property
+    def has_missing(self) -> bool:
+        """Whether some entries of X are missing, so that ``update_missing`` must be called."""
+
     def row_lengths(self) -> RowLengths:
         """Return the length of the longest row and the mean length."""
 
     def factor(self) -> EncoderFactor:
-        """Return the factorisation of XᵀX."""
+        """Return the factorisation of XᵀX, which ``update_missing`` changes."""
 
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order, as an array or CSR matrix."""
@@ -63,10 +67,10 @@ class RowSource(Protocol):
         """Set the codes to those of the encoder C."""
 
     def save_codes(self) -> object:
-        """Return a copy of the present codes for ``restore_codes``."""
+        """Return a copy of the present codes and missing entries for ``restore_codes``."""
 
     def restore_codes(self, saved: object) -> None:
-        """Set the codes to those that ``save_codes`` returned."""
+        """Set the codes and the missing entries to those that ``save_codes`` returned."""
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
@@ -77,6 +81,9 @@ class RowSource(Protocol):
         The statistics must be summed in an order that does not depend on the number of threads
         or workers.
         """
+
+    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
+        """Do the X step for the missing entries and return the statistics of the present codes."""
 
     def code_residual(self, problem: CodeProblem) -> float:
         """Return the largest optimality residual of the present codes."""
