@@ -35,6 +35,7 @@ SECTIONS = (
     "training",
     "alpha_path",
     "scaling",
+    "wide",
     "out_of_core",
     "shared_machine",
 )

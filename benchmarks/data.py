@@ -1,4 +1,4 @@
-"""The digits of the benchmarks: MNIST if it is available, otherwise random data of its shape."""
+"""The data of the benchmarks: digits, and patches of photographs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_sample_images
 
 N_SAMPLES, N_FEATURES = 60_000, 784
 HEADER_BYTES = 16
@@ -50,3 +51,38 @@ def random_digits(n_samples: int = N_SAMPLES) -> Any:
         weights = rng.random((n, 300), dtype=np.float32) * (rng.random((n, 300)) < 10 / 300)
         X[start : start + n] = np.clip(2 * (weights @ spots) - 1, -1, 1)
     return X
+
+
+def load_patches(n: int, size: int = 8) -> tuple[Any, str]:
+    """Load patches of photographs in random order, with grey values in [0, 1] minus their mean.
+
+    The photographs are those of ``bsds300`` in the folder that the environment variable
+    ``LINCODE_DATA`` names, or else the two sample images of scikit-learn.
+
+    Returns
+    -------
+    X : float32 array of shape (n, size²)
+    source : str
+        What the photographs are.
+    """
+    images, source = _photographs()
+    rng = np.random.default_rng(0)
+    per_image = -(-n // len(images))
+    patches = []
+    for image in images:
+        grey = image.mean(axis=2, dtype=np.float32) / 255
+        corners = rng.integers(0, np.array(grey.shape) - size + 1, (per_image, 2))
+        patches += [grey[i : i + size, j : j + size].ravel() for i, j in corners]
+    X = rng.permutation(np.array(patches))[:n]
+    return X - X.mean(axis=1, keepdims=True), source
+
+
+def _photographs() -> tuple[list[Any], str]:
+    """Return photographs as arrays of shape (height, width, 3), and what they are."""
+    folder = os.environ.get("LINCODE_DATA")
+    files = sorted((Path(folder) / "bsds300").rglob("*.jpg")) if folder else []
+    if not files:
+        return list(load_sample_images().images), "scikit-learn's sample images"
+    from PIL import Image
+
+    return [np.asarray(Image.open(file).convert("RGB")) for file in files], "BSDS300"

@@ -18,7 +18,7 @@ def dictionaries(
     The squared error of dictlearn has no factor ½, so its penalty is twice as large.
     """
     rng = np.random.default_rng(0)
-    atoms = X[rng.choice(len(X), m, replace=False)].astype(np.float64)
+    atoms = X[rng.permutation(np.flatnonzero(X.any(axis=1)))[:m]].astype(np.float64)
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     for n in iterations:
         start = time.perf_counter()

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from lincode import SCNN, Iteration, MiniBatchSCNN
 
 warnings.filterwarnings("ignore", message=".*SCNN")
@@ -58,20 +56,20 @@ def dictionaries(
 
 
 def batch_dictionaries(
-    X: Any, m: int, alpha: float, encoder_weight: float, limit: float, batch_size: int
+    X: Any, m: int, alpha: float, encoder_weight: float, limits: list[float], seed: int
 ) -> Iterator[tuple[float, Any]]:
-    """Yield (seconds, dictionary) after each batch, until the time limit is reached."""
-    rng = np.random.default_rng(0)
-    scnn = MiniBatchSCNN(
-        m, alpha, encoder_weight=encoder_weight, batch_size=batch_size, random_state=0
-    )
-    seconds = 0.0
-    while seconds < limit:
-        order = rng.permutation(len(X))
-        for first in range(0, len(X), batch_size):
-            start = time.perf_counter()
-            scnn.partial_fit(X[order[first : first + batch_size]])
-            seconds += time.perf_counter() - start
-            yield seconds, scnn.components_
-            if seconds >= limit:
-                return
+    """Yield (seconds, dictionary) for each time limit, each trained from the start.
+
+    The time includes the fit of the encoder after the last batch.
+    """
+    for limit in limits:
+        start = time.perf_counter()
+        scnn = MiniBatchSCNN(
+            m,
+            alpha,
+            encoder_weight=encoder_weight,
+            random_state=seed,
+            max_no_improvement=None,
+            callback=partial(time_is_over, limit),
+        ).fit(X)
+        yield time.perf_counter() - start, scnn.components_

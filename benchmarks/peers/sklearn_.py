@@ -35,7 +35,7 @@ def dictionaries(X: Any, m: int, penalty: float, limit: float) -> Iterator[tuple
     The codes are computed by coordinate descent, the faster of the two algorithms here.
     """
     rng = np.random.default_rng(0)
-    atoms = X[rng.choice(len(X), m, replace=False)]
+    atoms = X[rng.permutation(np.flatnonzero(X.any(axis=1)))[:m]]
     learner = MiniBatchDictionaryLearning(
         m,
         alpha=penalty,

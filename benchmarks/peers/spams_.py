@@ -65,10 +65,12 @@ def dictionary(X: Any, m: int, *, seconds: int) -> Any:
     return D / np.where(lengths > 0, lengths, 1)
 
 
-def dictionaries(X: Any, m: int, penalty: float, limits: list[int]) -> Iterator[tuple[float, Any]]:
+def dictionaries(
+    X: Any, m: int, penalty: float, limits: list[int], seed: int = 0
+) -> Iterator[tuple[float, Any]]:
     """Yield (seconds, dictionary) for each time limit, each trained from the start."""
-    rng = np.random.default_rng(0)
-    atoms = X[rng.choice(len(X), m, replace=False)]
+    rng = np.random.default_rng(seed)
+    atoms = X[rng.permutation(np.flatnonzero(X.any(axis=1)))[:m]]
     atoms = np.asfortranarray((atoms / np.linalg.norm(atoms, axis=1, keepdims=True)).T)
     columns = np.asfortranarray(X.T)
     for limit in limits:

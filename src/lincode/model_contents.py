@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.energy import CodeStats
+from lincode.core.stream_gram import StreamGram
 from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.saann import SAANN
@@ -37,7 +38,7 @@ class ModelClass:
 
     cls: type[Any]
     arrays: dict[str, str]
-    """Names and shapes of arrays: m is n_components, p is n_features, t is any length"""
+    """Names and shapes of arrays: m is n_components, p is n_features, r and t are any length"""
     values: dict[str, type[Any]]
     """Names and types of all other attributes"""
     optional_arrays: dict[str, str] = field(default_factory=dict)
@@ -104,9 +105,14 @@ STREAM_ARRAYS = {
     "_stream.stats.UtU": "mm",
     "_stream.stats.UtX": "mp",
     "_stream.stats.used": "m",
-    "_stream.XtX": "pp",
     "_stream.momentum.D": "mp",
     "_stream.momentum.C": "mp",
+}
+# XᵀX itself, or what replaces it if there are many features.
+STREAM_OPTIONAL_ARRAYS = {
+    "_stream.XtX": "pp",
+    "_stream.XtX.B": "rp",
+    "_stream.XtX.squares": "p",
 }
 STREAM_VALUES: dict[str, type[Any]] = {
     "_stream.stats.l1": Real,
@@ -133,7 +139,7 @@ MODEL_CLASSES = {
             MiniBatchSCNN,
             WEIGHTS | SCNN_ARRAYS | STREAM_ARRAYS,
             FITTED | SCNN_VALUES | MINIBATCH_VALUES | STREAM_VALUES,
-            SCNN_OPTIONAL_ARRAYS,
+            SCNN_OPTIONAL_ARRAYS | STREAM_OPTIONAL_ARRAYS,
         ),
         ModelClass(SAANN, WEIGHTS, FITTED),
         ModelClass(ASCNN, WEIGHTS | {"first_stage_energy_path_": "t"}, FITTED),
@@ -167,8 +173,9 @@ def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     check_is_fitted(model)
     model._check_parameters()
     parameters, tensors, left_out = _pack_parameters(model)
-    names = [*entry.arrays, *(name for name in entry.optional_arrays if hasattr(model, name))]
-    tensors |= {name: np.asarray(attrgetter(name)(model)) for name in names}
+    tensors |= {name: np.asarray(attrgetter(name)(model)) for name in entry.arrays}
+    optional = {name: _array_or_none(model, name) for name in entry.optional_arrays}
+    tensors |= {name: array for name, array in optional.items() if array is not None}
     values = {name: attrgetter(name)(model) for name in entry.values}
     entry.check(tensors, values)
     if hasattr(model, "feature_names_in_"):
@@ -186,6 +193,15 @@ def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     for name in transposed:
         tensors[name] = tensors[name].T
     return contents, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def _array_or_none(model: Any, name: str) -> Any:
+    """Return a nested attribute if it exists and is an array."""
+    try:
+        value = attrgetter(name)(model)
+    except AttributeError:
+        return None
+    return value if isinstance(value, np.ndarray) else None
 
 
 def _pack_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
@@ -246,7 +262,10 @@ def _nest_stream(attributes: dict[str, Any]) -> dict[str, Any]:
     if len(own) < len(attributes):
         stats = CodeStats(**fields("_stream.stats."))
         momentum = Momentum(**fields("_stream.momentum."))
-        own["_stream"] = Stream(**fields("_stream."), stats=stats, momentum=momentum)
+        stream = fields("_stream.")
+        if "XtX" not in stream:
+            stream["XtX"] = StreamGram(**fields("_stream.XtX."), n_rows=stream["n_seen"])
+        own["_stream"] = Stream(**stream, stats=stats, momentum=momentum)
     return own
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from lincode.core.calibration import matching_threshold
 from lincode.core.encoder_step import (
-    EncoderFactor,
+    DirectFactor,
     Thresholding,
     encode,
     encoder_residual,
@@ -19,7 +19,7 @@ from lincode.core.encoder_step import (
 )
 from lincode.core.energy import CodeStats
 from lincode.core.prox import soft_threshold
-from lincode.rows.memory import factor_rows
+from lincode.rows.memory import direct_factor
 
 
 def data(rng: np.random.Generator, kind: str) -> Any:
@@ -41,7 +41,7 @@ def test_encoder_is_the_minimum_norm_least_squares_solution(
     X = data(rng, kind)
     U = rng.standard_normal((len(X), 5))
     Xs = scipy.sparse.csr_array(X) if sparse else X
-    factor, stats = factor_rows(Xs), CodeStats.of(U, Xs)
+    factor, stats = direct_factor(Xs), CodeStats.of(U, Xs)
     C = encoder_step(stats.UtX, factor)
     assert_allclose(C, np.linalg.lstsq(X, U, rcond=None)[0].T, atol=1e-8)
     assert encoder_residual(C, stats.UtU, stats.UtX, factor) < 1e-10
@@ -54,7 +54,7 @@ def test_projection_does_not_change_the_product_with_the_data(
     X = rng.standard_normal(shape)
     X[:, 2] = X[:, 1]
     C = rng.standard_normal((3, shape[1]))
-    projected = factor_rows(X).project(C)
+    projected = direct_factor(X).project(C)
     assert_allclose(X @ projected.T, X @ C.T, atol=1e-8)
     assert np.linalg.norm(projected) < np.linalg.norm(C)
 
@@ -69,7 +69,7 @@ def test_residual_is_the_largest_cosine(rng: np.random.Generator) -> None:
 
     def residual(C: Any, U: Any, X: Any) -> float:
         stats = CodeStats.of(U, X)
-        return encoder_residual(C, stats.UtU, stats.UtX, factor_rows(X))
+        return encoder_residual(C, stats.UtU, stats.UtX, direct_factor(X))
 
     assert_allclose(residual(C, U, X), cosine.max())
     scale = 10.0 ** np.arange(-3, 3)  # the residual does not depend on the scale of the features
@@ -79,7 +79,7 @@ def test_residual_is_the_largest_cosine(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
 def test_zero_data_give_a_zero_encoder(shape: tuple[int, int]) -> None:
-    factor = factor_rows(np.zeros(shape))
+    factor = direct_factor(np.zeros(shape))
     assert factor.V.shape == (shape[1], 0)
     assert not encoder_step(np.zeros((2, shape[1])), factor).any()
 
@@ -87,7 +87,7 @@ def test_zero_data_give_a_zero_encoder(shape: tuple[int, int]) -> None:
 def test_float32_rows_are_summed_in_float64(rng: np.random.Generator) -> None:
     X = (100 + rng.standard_normal((5000, 3))).astype(np.float32)
     exact = X.astype(np.float64).T @ X.astype(np.float64)
-    factor = factor_rows(X)
+    factor = direct_factor(X)
     assert_allclose((factor.V * factor.s2) @ factor.V.T, exact, rtol=1e-12)
 
 
@@ -114,7 +114,7 @@ WIDE: dict[str, Any] = {
 }
 
 
-def assert_factor_is_exact(factor: EncoderFactor, X: Any) -> None:
+def assert_factor_is_exact(factor: DirectFactor, X: Any) -> None:
     """Compare with the singular values of X and with XᵀX itself."""
     V, s2 = factor.V, factor.s2
     assert_allclose(V.T @ V, np.eye(len(s2)), atol=1e-10)
@@ -133,8 +133,8 @@ def assert_factor_is_exact(factor: EncoderFactor, X: Any) -> None:
 def test_factor_of_wide_data_is_orthonormal_and_reproduces_xtx(name: str, seed: int) -> None:
     X = WIDE[name](np.random.default_rng(seed))
     assert X.shape[0] < X.shape[1]
-    assert_factor_is_exact(factor_rows(X), X)
-    assert_factor_is_exact(factor_rows(scipy.sparse.csr_matrix(X)), X)
+    assert_factor_is_exact(direct_factor(X), X)
+    assert_factor_is_exact(direct_factor(scipy.sparse.csr_matrix(X)), X)
     transposed = np.array(X.T, order="F")
     assert_factor_is_exact(factor_transposed(transposed, X.dtype), X)
 
@@ -144,7 +144,7 @@ def test_both_factorisations_give_the_same_encoder(name: str, rng: np.random.Gen
     X = WIDE[name](rng)
     UtX = rng.standard_normal((3, len(X))) @ X
     by_gram = factor_gram(X.T @ X, X.dtype)
-    by_rows = factor_rows(X)
+    by_rows = direct_factor(X)
     codes = [X @ encoder_step(UtX, factor).T for factor in (by_gram, by_rows)]
     expected = X @ np.linalg.lstsq(X.T @ X, UtX.T, rcond=1e-13)[0]
     scale = np.abs(expected).max()
@@ -157,7 +157,7 @@ def test_both_factorisations_give_the_same_encoder(name: str, rng: np.random.Gen
 @pytest.mark.parametrize("name", WIDE)
 def test_float32_wide_data_have_an_orthonormal_factor(name: str, rng: np.random.Generator) -> None:
     X = WIDE[name](rng).astype(np.float32)
-    factor = factor_rows(X)
+    factor = direct_factor(X)
     assert_allclose(factor.V.T @ factor.V, np.eye(len(factor.s2)), atol=1e-10)
     exact = X.astype(np.float64).T @ X.astype(np.float64)
     cutoff = (100 * float(np.finfo(np.float32).eps)) ** 2  # directions below it are dropped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from lincode.core.encoder_step import (
     factor_gram,
 )
 from lincode.core.energy import CodeStats, energy, energy_from_stats
-from lincode.rows.memory import factor_rows
+from lincode.rows.memory import direct_factor, factor_rows
 
 SHAPES = [(60, 12), (12, 40), (12, 12)]
 """More rows than features, fewer, and equally many."""
@@ -83,7 +82,7 @@ def test_encoder_residual_certifies_the_minimum(
 def test_gram_and_rows_give_the_same_ridge(rng: np.random.Generator) -> None:
     """Both factorisations leave out the directions that X does not have."""
     X, U = problem(rng, (12, 40))
-    one = factor_rows(X).with_ridge(0.1)
+    one = direct_factor(X).with_ridge(0.1)
     other = factor_gram(X.T @ X, X.dtype).with_ridge(0.1)
     assert len(one.s2) == len(other.s2) == 12
     assert_allclose(one.ridge, other.ridge)
@@ -182,7 +181,7 @@ def test_energy_from_stats_is_energy_from_arrays(
     assert_allclose(from_stats, by_hand)
     assert_allclose(energy(X, U, D, C, 0.3, eta, ridge=factor.ridge), by_hand)
     if ratio and eta:
-        without = energy_from_stats(CodeStats.of(U, X), D, C, replace(factor, ridge=0.0), 0.3, eta)
+        without = energy_from_stats(CodeStats.of(U, X), D, C, factor.with_ridge(0.0), 0.3, eta)
         assert_allclose(by_hand - without, eta / m * factor.ridge * np.sum(C**2))
 
 

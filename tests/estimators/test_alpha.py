@@ -175,7 +175,7 @@ def test_warning_before_training_if_all_codes_will_be_zero(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise TrainingStartedError
 
-    monkeypatch.setattr(scnn_module, "train", fail)
+    monkeypatch.setattr(scnn_module, "train_in_stages", fail)
     monkeypatch.setattr(Stream, "learn", fail)
     X = np.zeros_like(digits) if alpha == "zero data" else digits
     network = kind(8, "0.1*max" if alpha == "zero data" else alpha, random_state=0)

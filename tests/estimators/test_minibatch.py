@@ -152,15 +152,15 @@ def test_verbose_prints_one_line_per_batch(digits: Any, capsys: pytest.CaptureFi
     scnn = network(batch_size=300, verbose=1).fit(digits)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == scnn.n_steps_
-    assert lines[1].startswith("[MiniBatchSCNN] iteration 2/20  energy per sample ")
+    assert lines[1].startswith("[MiniBatchSCNN] iteration 2/200  energy per sample ")
     assert lines[1].endswith("600 samples")
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
-        ({"batch_size": 10.0}, "batch_size must be an integer"),
+        ({"batch_size": 0}, "batch_size must be None or an integer of at least 1"),
+        ({"batch_size": 10.0}, "batch_size must be None or an integer"),
         ({"half_life": 0.0}, "half_life must be None or a finite number of at least 1"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"max_no_improvement": 0}, "max_no_improvement must be"),
@@ -215,7 +215,7 @@ def test_second_fit_is_independent_of_the_first(digits: Any) -> None:
 def test_batches_have_nearly_equal_size(digits: Any) -> None:
     scnn = network(batch_size=100)
     sizes = [len(batch) for batch in scnn._batches(digits[:501], np.random.RandomState(0))]
-    assert sizes == [84, 84, 84, 83, 83, 83] * 10
+    assert sizes == [84, 84, 84, 83, 83, 83] * scnn.max_iter
 
 
 def test_callback_receives_every_batch_and_can_stop(digits: Any) -> None:

@@ -110,9 +110,9 @@ def test_large_matrices_use_n_jobs_threads_and_small_ones_use_one(
     factored: list[int] = []
     factor_rows = memory.factor_rows
 
-    def record(X: Any) -> Any:
+    def record(X: Any, n_threads: int) -> Any:
         factored.append(present_limit())
-        return factor_rows(X)
+        return factor_rows(X, n_threads)
 
     monkeypatch.setattr(memory, "factor_rows", record)
     network = SCNN(4, 0.001, random_state=0, n_jobs=3, tol=1e-1)

@@ -78,7 +78,7 @@ def test_fit_scans_the_rows_once_before_training(
             return _f(*args, **kwargs)
 
         monkeypatch.setattr(path, record)
-    monkeypatch.setattr(scnn_module, "train", stop)
+    monkeypatch.setattr(scnn_module, "train_in_stages", stop)
     monkeypatch.setattr(Stream, "learn", stop)
     with pytest.raises(TrainingStartedError):
         kind(5, alpha, random_state=0).fit(X)

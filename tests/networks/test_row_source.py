@@ -53,6 +53,9 @@ class ListOfChunks:
     def take_codes(self, indices: NDArray[np.intp]) -> Array:
         return np.asarray(np.vstack(self.codes)[indices])
 
+    def subset(self, indices: NDArray[np.intp]) -> RowSource:
+        return MemoryRows(self.take(indices), self.codes[0].shape[1], n_threads=1)
+
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         for part, U in zip(self.parts, self.codes, strict=True):
             U[...] = encode(part, C.astype(self.dtype), thresholding)

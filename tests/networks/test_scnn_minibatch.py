@@ -48,7 +48,7 @@ def test_every_row_has_the_same_weight_in_batches_of_any_size(digits: Any) -> No
     stream = learn(new_stream(digits), digits[:20], digits[20:500], digits[500:])
     assert stream.stats is not None
     assert stream.stats.n == stream.n_seen == 600
-    assert stream.XtX is not None
+    assert isinstance(stream.XtX, np.ndarray)
     assert_allclose(stream.XtX, digits.T @ digits)
 
 
@@ -56,7 +56,7 @@ def test_weight_of_a_row_is_halved_after_the_half_life(digits: Any) -> None:
     stream = learn(new_stream(digits), digits[:200], digits[200:300], half_life=100)
     assert stream.stats is not None
     assert_allclose(stream.stats.n, 200 / 2 + 100)
-    assert stream.XtX is not None
+    assert isinstance(stream.XtX, np.ndarray)
     first, second = digits[:200], digits[200:300]
     assert_allclose(stream.XtX, first.T @ first / 2 + second.T @ second)
 
@@ -64,7 +64,7 @@ def test_weight_of_a_row_is_halved_after_the_half_life(digits: Any) -> None:
 def test_dictionary_and_encoder_are_optimal_for_the_sums(digits: Any) -> None:
     stream = learn(new_stream(digits), digits[:250], digits[250:], half_life=400)
     assert stream.stats is not None
-    assert stream.XtX is not None
+    assert isinstance(stream.XtX, np.ndarray)
     factor = factor_gram(stream.XtX, digits.dtype)
     assert dictionary_residual(stream.D, stream.stats) < 1e-3
     assert encoder_residual(stream.C, stream.stats.UtU, stream.stats.UtX, factor) < 1e-6

@@ -8,7 +8,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core.code_step import CodeProblem
-from lincode.core.encoder_step import Thresholding, encoder_step
+from lincode.core.encoder_step import DirectFactor, Thresholding, encoder_step
 from lincode.core.energy import CodeStats
 from lincode.core.prox import soft_threshold
 from lincode.rows import memory
@@ -159,9 +159,9 @@ def test_gram_of_float32_is_summed_in_float64(rng: np.random.Generator) -> None:
 def test_factor_is_computed_once(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def count(X: Any) -> Any:
+    def count(X: Any, n_threads: int) -> Any:
         calls.append(1)
-        return factor_rows(X)
+        return factor_rows(X, n_threads)
 
     monkeypatch.setattr(memory, "factor_rows", count)
     rows = MemoryRows(rng.standard_normal((20, 4)), 3, n_threads=1)
@@ -249,6 +249,7 @@ def test_batch_adds_the_statistics_of_earlier_batches(digits: Any) -> None:
     assert both.n == len(digits)
     assert_allclose(both.used, np.count_nonzero(U, axis=0))
     factor = batch.factor()
+    assert isinstance(factor, DirectFactor)
     assert_allclose((factor.V * factor.s2) @ factor.V.T, XtX, atol=1e-9 * factor.s2.max())
     alone = BatchRows(digits[:100], 5, None, XtX, precision=digits.dtype, n_threads=1)
     alone.U[...] = U[:100]

@@ -14,7 +14,8 @@ have been fitted without row i. With the hat matrix of the ridge regression they
     z₋ᵢ = uᵢ − (uᵢ − zᵢ)/(1 − hᵢᵢ),      hᵢᵢ = xᵢ (XtX + ρ I)⁻¹ xᵢᵀ,
 
 so the threshold and the gains hold for new rows even if the encoder overfits. They belong to the
-encoder that minimises ‖U − X Cᵀ‖² + ρ‖C‖² exactly.
+encoder that minimises ‖U − X Cᵀ‖² + ρ‖C‖² exactly. If X is too wide for hᵢᵢ, whole folds of rows
+are left out instead, and an encoder is fitted without each of them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from lincode.core.encoder_step import EncoderFactor, Thresholding
+from lincode.core.encoder_step import DirectFactor, EncoderFactor, Thresholding
+from lincode.core.iterative_factor import IterativeFactor
 from lincode.core.types import Array, Rows
 
 MODES = ("soft", "hard", "top_k")
@@ -32,6 +34,10 @@ CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
 """Thresholds and gains are computed from at most max(10,000, 10 m) rows."""
 MIN_LEVERAGE = 0.01
 """If the mean leverage is smaller, the outputs of the encoder are used as they are."""
+MAX_FOLD, FOLD_TOL = 0.1, 1e-3
+"""With an iterative factor, at most this fraction of all rows is left out at a time, and the
+encoder without them is computed to this relative residual. On 6000 texts with 3000 words, the
+threshold is then 1.3 % above that of single rows; with 1e-2 it was 10 % below it."""
 DECODER_RIDGE = 1e-3
 """The weight, relative to the mean of SᵀS, that pulls the decoder towards the dictionary."""
 GAIN_RIDGE = 0.1
@@ -50,13 +56,41 @@ def n_calibration_rows(m: int) -> int:
 def leave_one_out_outputs(
     X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: EncoderFactor
 ) -> Array:
-    """Return the leave-one-out outputs of the encoder for some rows and their trained codes.
+    """Return the outputs for some rows of encoders that were fitted without them.
 
-    C is the encoder, UtX and n are those of all rows.
+    U are the trained codes of the rows X. C is the encoder, UtX and n are those of all rows. With a
+    direct factor each row is left out alone, otherwise together with others.
     """
-    leverage = float(np.sum(factor.s2 / (factor.s2 + factor.ridge))) / n
-    if leverage < MIN_LEVERAGE:
+    if factor.n_parameters(factor.ridge) / n < MIN_LEVERAGE:
         return np.ascontiguousarray(X @ C.T.astype(X.dtype))
+    if isinstance(factor, IterativeFactor):
+        return fold_outputs(X, U, C, UtX, n, factor)
+    assert isinstance(factor, DirectFactor)
+    return _direct_outputs(X, U, UtX, n, factor)
+
+
+def fold_outputs(
+    X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: IterativeFactor
+) -> Array:
+    """Return the outputs for each fold of rows of the encoder that is fitted without the fold.
+
+    A fold has at most a fraction ``MAX_FOLD`` of all rows. The encoder without it is computed from
+    C by a few conjugate gradient steps, with the rows of the fold subtracted from all sums.
+    """
+    N = X.shape[0]
+    n_folds = min(N, int(np.ceil(N / (MAX_FOLD * n))))
+    Z = np.empty(U.shape, dtype=X.dtype)
+    for fold in np.array_split(np.random.RandomState(0).permutation(N), n_folds):
+        rows = np.sort(fold)
+        X_fold, U_fold = X[rows], U[rows]
+        left = UtX - np.asarray(U_fold.T @ X_fold, dtype=np.float64)
+        C_fold = factor.without(X_fold).solve(left, C, FOLD_TOL)
+        Z[rows] = X_fold @ C_fold.T.astype(X.dtype)
+    return Z
+
+
+def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFactor) -> Array:
+    """Return the outputs for some rows, each of which is left out alone, by the hat matrix."""
     # Without any ridge the outputs are 0/0 if the encoder interpolates. UtX is as precise as X, and
     # its rounding error is divided by the ridge, so the smallest ridge depends on the precision.
     eps = float(np.finfo(X.dtype).eps)
@@ -65,12 +99,15 @@ def leave_one_out_outputs(
         X, eps = X.astype(np.float64), float(np.finfo(np.float64).eps)
         UtX = np.asarray(X.T @ U.astype(np.float64)).T
     ridge = max(factor.ridge, eps**0.5 * factor.mean_eigenvalue)
-    W = (UtX @ factor.V) / (factor.s2 + ridge)
-    XV = np.asarray(X @ factor.V)
+    roots = np.sqrt(factor.s2 + ridge)
+    # The products have the precision of X; float64 would take twice as long.
+    V = (factor.V / roots).astype(X.dtype)
+    W = ((UtX @ factor.V) / roots).astype(X.dtype)
+    XV = np.asarray(X @ V)
     Z = XV @ W.T
-    h = np.sum(XV**2 / (factor.s2 + ridge), axis=1)
+    h = np.einsum("ij,ij->i", XV, XV, dtype=np.float64)
     freedom = np.maximum(1 - h, 1e-12)[:, None]
-    loo = np.ascontiguousarray(U - (U - Z) / freedom)
+    loo = np.ascontiguousarray(U - (U - Z) / freedom.astype(X.dtype))
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
     # which the gains would magnify without bound.
     rounding = 10 * eps / freedom

@@ -27,14 +27,25 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.core.accelerated_steps import Iterate
 from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
 
-STEPS_BETWEEN_CHECKS = 5
+STEPS_BETWEEN_CHECKS = 2
 """The number of accelerated steps between two checks of optimality."""
+MIN_UNITS_PER_FEATURE = 3
+"""U H is computed as (U D) Dᵀ + μ U if there are at least so many times as many units as features.
+"""
+MAX_HEAVY_STEPS = 3
+"""Rows that need more than this multiple of the expected number of steps continue without
+heavy-ball steps, which amplify rounding errors if the condition number is large."""
+MIN_STEPS_BEFORE_ACTIVE_SET = 6
+"""Rows are passed to the active-set method after this number of accelerated steps."""
+MAX_KEPT_FRACTION = 0.8
+"""Finished rows are removed from a block if the others are at most this fraction of it."""
 MIN_EIGENVALUE_RATIO = 2.0
 """The metric treats v separately if the largest eigenvalue exceeds this multiple of the second."""
 MAX_EIGENVALUE_RATIO = {np.dtype(np.float64): 1000.0, np.dtype(np.float32): 30.0}
@@ -47,11 +58,11 @@ RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
 MIN_UNITS_FOR_ACTIVE_SET = 64
 """If η > 0 and with fewer units, the active-set method is not faster than accelerated steps."""
-MAX_SPARSE_DENSITY = 1 / 6
-"""If η > 0, rows that use at most this fraction of the units after a few accelerated steps are
-passed to the active-set method."""
-MAX_ACTIVE_DENSITY = 1 / 5
-"""If η > 0, the active-set method gives up rows that need more than this fraction of the units."""
+ACTIVE_SET_COST = 30
+"""If η > 0, a row with k of m units is solved by the active-set method if k³ times this is at most
+the number of multiplications of the accelerated steps, m² per step."""
+SPARE_UNITS = 1.2
+"""If η > 0, the active-set method gives up rows that need more than this multiple of such a k."""
 MAX_ACTIVE_UNITS = 1024
 """The active-set method gives up rows that need more units. This limits its memory."""
 
@@ -70,6 +81,11 @@ class CodeProblem:
     """A lower bound of the eigenvalues of H"""
     D: Array
     """Atoms of any length with H = D Dᵀ + μ I, in float64, shape (m, p)"""
+
+    @cached_property
+    def Wt(self) -> Array:
+        """Wᵀ as a C-contiguous array, which products with sparse rows would copy otherwise."""
+        return np.ascontiguousarray(self.W.T)
 
     @property
     def L(self) -> float:
@@ -93,6 +109,20 @@ class CodeProblem:
         first, second, v = _leading_eigenvalues(self.D, MAX_EIGENVALUE_RATIO[dtype])
         return (second + self.mu) * (1 + 1e-6), first - second, v.astype(dtype)
 
+    def times_H(self, U: Array, out: Array | None = None) -> Array:
+        """Compute U H, through D if it has few features."""
+        m, p = self.W.shape
+        if self.mu == 0 or MIN_UNITS_PER_FEATURE * p > m:
+            return np.matmul(U, self.H, out=out)
+        UH = np.matmul(U @ self._atoms, self._atoms.T, out=out)
+        UH += U.dtype.type(self.mu) * U
+        return np.asarray(UH)
+
+    @cached_property
+    def _atoms(self) -> Array:
+        """D in the dtype of H."""
+        return self.D.astype(self.H.dtype)
+
     @property
     def norm(self) -> float:
         """The largest eigenvalue of H."""
@@ -101,8 +131,17 @@ class CodeProblem:
     @property
     def max_momentum(self) -> float:
         """The optimal constant momentum (1 − √q)/(1 + √q) for q = μ/L."""
-        root = float(np.sqrt(self.mu / self.L)) if self.L > 0 else 1.0
-        return (1 - root) / (1 + root)
+        return (1 - self._root) / (1 + self._root)
+
+    @property
+    def heavy_ball(self) -> tuple[float, float]:
+        """The optimal constant step length 4/(1 + √q)² and momentum for heavy-ball steps."""
+        return 4 / (1 + self._root) ** 2, self.max_momentum**2
+
+    @property
+    def _root(self) -> float:
+        """√q = √(μ/L)."""
+        return float(np.sqrt(self.mu / self.L)) if self.L > 0 else 1.0
 
     @classmethod
     def of(
@@ -212,7 +251,7 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
     max|b|, its gradient at zero. A row is finished if its residual is at most ``tol`` or below
     the rounding error of its precision. The objective of a row never exceeds that of its start.
     """
-    b = np.asarray(X @ problem.W.T)
+    b = np.asarray(X @ (problem.Wt if scipy.sparse.issparse(X) else problem.W.T))
     return solve_codes(U.copy(), b, problem, tol=tol, max_iter=max_iter)
 
 
@@ -263,7 +302,10 @@ class _Block:
 
         # Without strong convexity accelerated steps are slow, so that the method is also used for
         # dense rows. No optimum needs more units than there are features.
-        max_units = min(m, p, MAX_ACTIVE_UNITS) if self.problem.mu == 0 else m * MAX_ACTIVE_DENSITY
+        if self.problem.mu == 0:
+            max_units = min(m, p, MAX_ACTIVE_UNITS)
+        else:
+            max_units = min(m, int(SPARE_UNITS * self._max_sparse_units), MAX_ACTIVE_UNITS)
         finished = solve_rows(
             self.U,
             self.b,
@@ -271,7 +313,7 @@ class _Block:
             self.problem,
             tol=self.tol,
             scale=self.scale,
-            max_units=int(max_units),
+            max_units=max_units,
             violation=self.violation,
             value=self.value,
         )
@@ -300,48 +342,80 @@ class _Block:
         """Do accelerated steps for rows, and pass those that become sparse to ``solve_sparse``."""
         if not rows.size:
             return rows
-        UH = self.U[rows] @ self.problem.H
+        UH = self.problem.times_H(self.U[rows])
         measures = _measure(self.U[rows], UH, self.b[rows], self.problem)
         self.violation[rows], self.value[rows] = measures.violation, measures.value
         kept = measures.violation > _tolerance(measures, self.scale[rows], self.problem, self.tol)
         rows = rows[kept]
         iterate = Iterate(self.b[rows], self.U[rows], UH[kept], self.problem)
+        unfinished = np.ones(len(rows), dtype=bool)
         is_new = np.full(len(rows), self.problem.mu > 0)  # not yet passed to solve_sparse
-        for _ in range(0, max_iter, STEPS_BETWEEN_CHECKS):
-            if not rows.size:
+        best = self.value[rows]
+        n_steps = 0
+        while n_steps < max_iter:
+            n_steps += STEPS_BETWEEN_CHECKS
+            if not unfinished.any():
                 break
             iterate.advance(STEPS_BETWEEN_CHECKS)
-            kept = self._store(rows, iterate)
-            sparse = kept & is_new & self._is_sparse(iterate.U)
+            measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem)
+            is_late = n_steps > MAX_HEAVY_STEPS * self._expected_steps
+            worse = measures.value > best + _noise(measures, self.scale[rows])
+            iterate.slow_down(worse | is_late)
+            best = np.minimum(best, measures.value)
+            finished = unfinished & self._is_finished(rows, measures)
+            sparse = unfinished & ~finished & is_new & self._is_sparse(iterate.U, n_steps)
+            is_last = n_steps >= max_iter
+            self._store(rows, iterate, measures, unfinished if is_last else finished | sparse)
+            unfinished &= ~finished
             if sparse.any():
-                unfinished = self.solve_sparse(rows[sparse])
-                kept[sparse] = np.isin(rows[sparse], unfinished)
+                unfinished[sparse] = np.isin(rows[sparse], self.solve_sparse(rows[sparse]))
                 is_new[sparse] = False
-            if not kept.all():
-                rows, is_new, iterate = rows[kept], is_new[kept], iterate.select(kept)
-        return rows
+            if np.count_nonzero(unfinished) <= MAX_KEPT_FRACTION * len(rows):
+                rows, is_new, best = rows[unfinished], is_new[unfinished], best[unfinished]
+                iterate, unfinished = iterate.select(unfinished), unfinished[unfinished]
+        return rows[unfinished]
 
-    def _store(self, rows: NDArray[np.intp], iterate: Iterate) -> NDArray[np.bool_]:
-        """Store the codes that improved; return which rows are unfinished.
-
-        Momentum may raise the objective of a row for a while, so the best code is stored.
-        """
-        measures = _measure(iterate.U, iterate.UH, iterate.b, self.problem, iterate.Z, iterate.work)
+    def _is_finished(self, rows: NDArray[np.intp], measures: _Measures) -> NDArray[np.bool_]:
+        """Select the rows that reached the tolerance and are not worse than their start."""
         scale = self.scale[rows]
-        lower = measures.value <= self.value[rows] + _noise(measures, scale)
-        better = rows[lower]
-        self.U[better] = iterate.U[lower]
-        self.violation[better] = measures.violation[lower]
-        self.value[better] = measures.value[lower]
         tolerance = _tolerance(measures, scale, self.problem, self.tol)
-        return np.asarray(~lower | (measures.violation > tolerance))
+        lower = measures.value <= self.value[rows] + _noise(measures, scale)
+        return np.asarray(lower & (measures.violation <= tolerance))
 
-    def _is_sparse(self, U: Array) -> NDArray[np.bool_]:
-        """Select the rows that use few units."""
+    def _store(
+        self,
+        rows: NDArray[np.intp],
+        iterate: Iterate,
+        measures: _Measures,
+        selected: NDArray[np.bool_],
+    ) -> None:
+        """Store the selected codes, except those with a higher objective than the stored ones."""
+        lower = measures.value <= self.value[rows] + _noise(measures, self.scale[rows])
+        stored = lower & selected
+        better = rows[stored]
+        self.U[better] = iterate.U[stored]
+        self.violation[better] = measures.violation[stored]
+        self.value[better] = measures.value[stored]
+
+    def _is_sparse(self, U: Array, n_steps: int) -> NDArray[np.bool_]:
+        """Select the rows that use few units, if there were enough steps to see that."""
+        n, n_units = U.shape
+        if n_units < MIN_UNITS_FOR_ACTIVE_SET or n_steps < MIN_STEPS_BEFORE_ACTIVE_SET:
+            return np.zeros(n, dtype=bool)
         used = np.count_nonzero(U, axis=1)
-        n_units = U.shape[1]
-        enough = n_units >= MIN_UNITS_FOR_ACTIVE_SET
-        return np.asarray(enough & (used > 0) & (used <= MAX_SPARSE_DENSITY * n_units))
+        return np.asarray((used > 0) & (used <= self._max_sparse_units))
+
+    @property
+    def _expected_steps(self) -> float:
+        """The number of heavy-ball steps that shrink an error to the tolerance, if η > 0."""
+        tol = max(self.tol, float(np.finfo(self.U.dtype).eps))
+        return float(max(-np.log(tol), 1.0) / max(-np.log(self.problem.max_momentum), 1e-3))
+
+    @property
+    def _max_sparse_units(self) -> float:
+        """The number of units up to which the active-set method is faster, if η > 0."""
+        m = len(self.problem.W)
+        return float((self._expected_steps * m**2 / ACTIVE_SET_COST) ** (1 / 3))
 
 
 class _Measures(NamedTuple):
@@ -357,23 +431,11 @@ class _Measures(NamedTuple):
     """‖u‖₂"""
 
 
-def _measure(
-    U: Array,
-    UH: Array,
-    b: Array,
-    problem: CodeProblem,
-    Z: Array | None = None,
-    work: Array | None = None,
-) -> _Measures:
-    """Measure each row's code. Z and work are buffers."""
-    tau, positive = problem.tau, problem.positive
-    G = np.subtract(UH, b, out=Z)
-    violation = code_violation(U, G, tau, positive=positive)
-    G -= b
-    l1 = np.abs(U, out=work).sum(axis=1)
-    value = 0.5 * np.einsum("ij,ij->i", U, G) + tau * l1
-    norm = np.sqrt(np.einsum("ij,ij->i", U, U))
-    return _Measures(violation, value, l1, norm)
+def _measure(U: Array, UH: Array, b: Array, problem: CodeProblem) -> _Measures:
+    """Measure each row's code."""
+    from lincode.core.proximal_step import measure_rows  # imports Numba
+
+    return _Measures(*measure_rows(U, UH, b, problem.tau, positive=problem.positive))
 
 
 def _noise(measures: _Measures, scale: Array) -> Array:

@@ -27,7 +27,7 @@ MAX_DUAL_ATOMS = 4096
 MAX_NEWTON_STEPS = 30
 MIN_STEP = 1e-6
 """The line search fails below this fraction of the Newton step."""
-ATOMS_PER_BLOCK = 64
+ATOMS_PER_BLOCK = 32
 """The number of atoms per block of a sweep. It affects the speed only."""
 
 
@@ -82,22 +82,20 @@ def dictionary_sweep(D: Array, stats: CodeStats, *, positive: bool = False) -> A
     D[j] ← project( D[j] + (UtX[j] − UtU[j] D) / UtU[j, j] )
 
     The product UtU[j] D is computed for a block of atoms at once and corrected within the block
-    as atoms change. The iterates are the same, but most of the work is a matrix product.
+    as atoms change (``atom_sweep.py``). The iterates are the same, but most of the work is a matrix
+    product.
     """
-    D = D.copy()
+    from lincode.core.atom_sweep import update_block  # imports Numba
+
+    D = np.array(D, order="C")
     UtU, UtX = stats.UtU, stats.UtX
     used = np.flatnonzero(np.diag(UtU))
+    change = np.empty((ATOMS_PER_BLOCK, D.shape[1]))
     for start in range(0, len(used), ATOMS_PER_BLOCK):
         block = used[start : start + ATOMS_PER_BLOCK]
-        negative_gradient = UtX[block] - UtU[block] @ D
-        UtU_block = UtU[np.ix_(block, block)]
-        for k, j in enumerate(block):
-            atom = D[j] + negative_gradient[k] / UtU_block[k, k]
-            if positive:
-                np.maximum(atom, 0, out=atom)
-            atom /= max(float(np.linalg.norm(atom)), 1.0)
-            negative_gradient -= np.outer(UtU_block[:, k], atom - D[j])
-            D[j] = atom
+        negative_gradient = np.ascontiguousarray(UtX[block] - UtU[block] @ D)
+        UtU_block = np.ascontiguousarray(UtU[np.ix_(block, block)])
+        update_block(D, block, UtU_block, negative_gradient, change, positive)
     return D
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.core.encoder_step import EncoderFactor
@@ -19,6 +20,8 @@ from lincode.core.types import Array, Rows
 
 ROUNDING_FACTOR = 20
 """Safety factor of the bound on rounding errors in ``energy_from_stats``."""
+DENSE_ENTRIES, SPARSE_ROWS = 2_000_000, 8192
+"""The size of the blocks of ``energy_of_rows``: entries of dense rows, or sparse rows."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,27 @@ def energy(
     reconstruction = np.sum((X - U @ D) ** 2) / p
     encoder = (np.sum((U - X @ C.T) ** 2) + ridge * np.sum(C**2)) / m
     return float(reconstruction + eta * encoder + 2 * lam / m * np.abs(U).sum())
+
+
+def energy_of_rows(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0) -> float:
+    """Compute E without its ridge, block by block. X may be sparse and is never made dense.
+
+    Sparse rows have ‖X − U D‖² = ‖X‖² − 2⟨U, X Dᵀ⟩ + ⟨UᵀU, D Dᵀ⟩.
+    """
+    (m, p), N = D.shape, X.shape[0]
+    D, C = D.astype(np.float64, copy=False), C.astype(np.float64, copy=False)
+    sparse = scipy.sparse.issparse(X)
+    size = SPARSE_ROWS if sparse else max(1, DENSE_ENTRIES // p)
+    slices = [slice(start, start + size) for start in range(0, N, size)]
+    if not sparse:
+        return sum(energy(X[rows], U[rows], D, C, lam, eta) for rows in slices)
+    Dt, Ct, DDt, total = np.ascontiguousarray(D.T), np.ascontiguousarray(C.T), D @ D.T, 0.0
+    for rows in slices:
+        block, codes = X[rows].astype(np.float64), U[rows].astype(np.float64)
+        error = np.vdot(codes, codes @ DDt - 2 * (block @ Dt)) + np.vdot(block.data, block.data)
+        total += max(float(error), 0.0) / p + 2 * lam / m * float(np.abs(codes).sum())
+        total += eta / m * float(np.sum((codes - block @ Ct) ** 2))
+    return total
 
 
 def energy_from_stats(

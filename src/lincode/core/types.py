@@ -15,9 +15,26 @@ Rows: TypeAlias = Any
 """Samples, one per row: an ``Array`` or a SciPy CSR matrix."""
 
 
+BLOCK_ENTRIES = 1_000_000
+"""The number of entries of X that are converted to float64 at a time."""
+
+
 def row_squares(X: Rows) -> Array:
     """Return ‖X[n]‖² of each row in float64."""
     if scipy.sparse.issparse(X):
         return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
     X = np.asarray(X, dtype=np.float64)
     return np.asarray(np.einsum("ij,ij->i", X, X))
+
+
+def column_squares(X: Rows) -> Array:
+    """Return ‖X[:, k]‖² of each column in float64."""
+    if scipy.sparse.issparse(X):
+        values = np.square(X.data, dtype=np.float64)
+        return np.bincount(X.indices, weights=values, minlength=X.shape[1]).astype(np.float64)
+    squares = np.zeros(X.shape[1])
+    size = max(1, BLOCK_ENTRIES // X.shape[1])
+    for start in range(0, X.shape[0], size):
+        block = np.asarray(X[start : start + size], dtype=np.float64)
+        squares += np.einsum("ij,ij->j", block, block)
+    return squares

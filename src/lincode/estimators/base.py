@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import leave_one_out_outputs, matching_threshold
-from lincode.core.energy import energy
+from lincode.core.energy import energy_of_rows
 from lincode.core.init import Start, paper_start, start_from_data, start_from_dictionary
 from lincode.core.types import Array, Rows
 from lincode.estimators.coding import READ_BYTES, CodingTransformer
@@ -19,7 +19,7 @@ from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_dictionary
 from lincode.networks.scnn import Trained, atom_signs
 from lincode.rows.chunks import ChunkedRows, is_lazy
-from lincode.rows.memory import dense, dense_blocks, sample_indices
+from lincode.rows.memory import dense, sample_indices
 from lincode.rows.prefetch import prefetch
 from lincode.rows.threads import blas_threads, thread_count
 
@@ -67,9 +67,7 @@ class BaseSCNN(CodingTransformer):
         U = self._codes(X, "exact")
         D, C, eta = self.components_, self.encoder_, self.encoder_weight
         with blas_threads(thread_count(self.n_jobs)):
-            total = sum(
-                energy(dense(X[rows]), U[rows], D, C, self.alpha_, eta) for rows in dense_blocks(X)
-            )
+            total = energy_of_rows(X, U, D, C, self.alpha_, eta)
         ridge = eta / len(D) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
         return float(-total / len(U) - ridge)
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from lincode.core.calibration import n_calibration_rows
-from lincode.core.types import Rows
+from lincode.core.types import Array, Rows, row_squares
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.batch_input import BatchInput, n_sampled_rows, scan_chunks
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
@@ -26,19 +26,34 @@ from lincode.estimators.validation import (
     unchanged_on_failure,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.networks.scnn import SCNNTraining
+from lincode.networks.scnn import SCNNTraining, Trained
 from lincode.networks.scnn_minibatch import Stream
+from lincode.networks.scnn_online import (
+    OnlineBatch,
+    batch_training,
+    final_training,
+    learn_online,
+    online_batch_size,
+)
+from lincode.networks.stopping import BatchStopping
 from lincode.networks.training import Callback, Iteration, Reason
+from lincode.rows.batches import RecentRows
 from lincode.rows.chunks import ChunkedRows, is_lazy
 from lincode.rows.memory import sample_indices
 from lincode.rows.prefetch import prefetch
-from lincode.rows.protocol import RowLengths
+from lincode.rows.protocol import RowLengths, RowSource
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
-SMOOTHING = 0.5
-"""The weight of the newest batch in the smoothed energy."""
+MAX_SMOOTHING, SMOOTHING_ROWS = 0.5, 5000
+"""The weight of the newest batch in the smoothed energy is its number of samples divided by 5000,
+at most 0.5, but at least that of the other batches."""
+ENCODER_BATCH_SIZE = 8192
+"""The default number of samples per batch if ``encoder_weight`` is above 0."""
 HALF_LIFE_BATCHES = 4
-"""The default half-life of samples, in batches."""
+"""The default half-life of samples, in batches, if ``encoder_weight`` is above 0."""
+WINDOW_SAMPLES = 20_000
+"""If ``encoder_weight`` is 0, the stopping rule averages the energy over this many samples, or over
+one pass. Otherwise it compares the energies of single batches."""
 MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
 CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
@@ -53,9 +68,14 @@ class MiniBatchSCNN(BaseSCNN):
         E = 1/p ‖X − U D‖² + η/m (‖U − X Cᵀ‖² + ρ‖C‖²) + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
 
     Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. XᵀX, of shape (p, p), is
-    factored once per batch, so p should not exceed a few thousand. ``fit`` visits the samples in
+    factored once per batch; with more than about 9,000 features it is replaced by its leading
+    directions and its diagonal. ``fit`` visits the samples in
     random order until the energy of batches, measured before they are learned, no longer
     decreases. ``partial_fit`` learns one batch of any size.
+
+    Without the encoder term (``encoder_weight=0``) this is online dictionary learning: each batch
+    is learned by one update of its codes and one of the dictionary. ``fit`` then computes the
+    encoder at the end, from the last 10,000 samples (or 10 per unit if that is more).
 
     Parameters
     ----------
@@ -75,21 +95,26 @@ class MiniBatchSCNN(BaseSCNN):
         A number has the scale of the data, and its useful range is proportional to m/p. The value
         that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the
         first batch.
-    batch_size : int, default=8192
-        The number of samples per batch in ``fit``. It should be at least ten times
-        ``n_components``, because most of the network is learned from the first batch.
+    batch_size : int, default=None
+        The number of samples per batch in ``fit``. None means 8192, or for ``encoder_weight=0``
+        the larger of 512 and ``n_components``. With the encoder it should be at least ten times
+        ``n_components``, because most of the network is learned from the first batch. If
+        ``encoder_weight`` is 0, ``partial_fit`` learns a larger batch in parts of this size.
     half_life : float, default=None
         The weight of a sample is halved after this many further samples. None means four times
-        ``batch_size``, or one pass over the data if that is less. ``float("inf")`` means that all
-        samples keep their weight.
-    max_iter : int, default=10
+        ``batch_size``, or one pass over the data if that is less. For ``encoder_weight=0`` None
+        means a twelfth of the samples seen so far, but at least ``n_components``.
+        ``float("inf")`` means that all samples keep their weight.
+    max_iter : int, default=100
         The largest number of passes over the data in ``fit``.
     tol : float, default=2e-3
-        ``fit`` stops when the smoothed energy of new batches has not decreased by this fraction
-        for ``max_no_improvement`` batches.
+        ``fit`` stops when the energy of new batches, relative to that of zero codes, has not
+        decreased by this fraction for ``max_no_improvement`` batches.
     max_no_improvement : int, default=3
         The number of batches without improvement after which ``fit`` stops. None means that all
-        ``max_iter`` passes are made.
+        ``max_iter`` passes are made. For ``encoder_weight=0`` the energy is averaged over 20,000
+        samples, or over one pass if that is less, and these averages are counted instead of
+        batches.
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
@@ -268,16 +293,20 @@ class MiniBatchSCNN(BaseSCNN):
     """
 
     energy_: float
+    energy_path_: Array
+    n_steps_: int
+    n_samples_seen_: int
     stop_reason_: str
+    _stream: Stream
 
     def __init__(
         self,
         n_components: int | None = None,
         alpha: float | str = DEFAULT_ALPHA,
         *,
-        batch_size: int = 8192,
+        batch_size: int | None = None,
         half_life: float | None = None,
-        max_iter: int = 10,
+        max_iter: int = 100,
         tol: float = 2e-3,
         max_no_improvement: int | None = 3,
         encoder_weight: float = 1.0,
@@ -354,11 +383,12 @@ class MiniBatchSCNN(BaseSCNN):
             rng = check_random_state(self.random_state)
             sample, lengths, shape, batches = self._training_rows(X, rng)
             (N, p), n_threads = shape, thread_count(self.n_jobs)
-            n_batches = self.max_iter * -(-N // self.batch_size)
+            size = self._batch_size(p)
+            n_batches = self.max_iter * -(-N // size)
             too_large = self._start_training(sample, lengths, rng)
-            m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * self.batch_size, N)
+            m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
             with blas_threads(matrix_threads(max(m, p), n_threads)), closing(batches):
-                batch = self._fit_batches(batches, lambda: n_batches, half_life, n_threads)
+                batch = self._fit_batches(batches, lambda: n_batches, half_life, n_threads, N)
             messages = self._refine(sample)
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         self._warn_after_training(messages, batch, too_large)
@@ -429,7 +459,8 @@ class MiniBatchSCNN(BaseSCNN):
         sample, lengths = scan_chunks(self, chunked, n_sample, rng)
         # The thread has a generator of its own, because the start uses ``rng`` at the same time.
         order = np.random.RandomState(rng.randint(2**31))
-        batches = chunked.shuffled_batches(self.batch_size, self.max_iter, order)
+        size = self._batch_size(X.shape[1])
+        batches = chunked.shuffled_batches(size, self.max_iter, order)
         return sample, lengths, chunked.shape, prefetch(batches)
 
     def _start_training(self, X: Rows, lengths: RowLengths, rng: np.random.RandomState) -> bool:
@@ -447,27 +478,47 @@ class MiniBatchSCNN(BaseSCNN):
         n_batches: Callable[[], int],
         half_life: float,
         n_threads: int,
+        N: float = np.inf,
     ) -> Rows:
         """Learn batches until a stopping rule applies; return the last batch.
 
-        ``n_batches`` returns the largest number of batches, as far as it is known.
+        ``n_batches`` returns the largest number of batches, as far as it is known. N is the number
+        of samples of one pass, if it is known.
         """
-        start, best, n_no_improvement = time.perf_counter(), np.inf, 0
+        n_rows = n_calibration_rows(len(self._stream.D))
+        window = 1 if self.encoder_weight > 0 else min(N, WINDOW_SAMPLES)
+        rule = BatchStopping(self.tol, self.max_no_improvement, int(window))
+        recent = RecentRows(int(min(N, n_rows)))
+        start = time.perf_counter()
         self.stop_reason_ = MAX_ITER_REASON
         for batch in batches:
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
-            training = self._learn_batch(batch, half_life, n_threads)
-            energy = self.energy_
+            learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False)
+            recent.add(batch)
             if self._on_batch(previous, n_batches(), time.perf_counter() - start):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
-            improved = energy < best * (1 - self.tol)
-            best, n_no_improvement = (energy, 0) if improved else (best, n_no_improvement + 1)
-            if n_no_improvement >= (self.max_no_improvement or np.inf):
+            scale = float(row_squares(batch).mean()) / batch.shape[1]
+            if rule.add(batch.shape[0], self._stream.batch_energy, scale):
                 self.stop_reason_ = CONVERGED_REASON
                 break
-        self._set_batch_weights(training)
-        return batch
+        if isinstance(learned, SCNNTraining):
+            self._set_batch_weights(learned.rows, learned.result())
+            return batch
+        sample = recent.rows()
+        self._stream, rows, trained = final_training(
+            self._stream, sample, self._weights(), n_threads=n_threads
+        )
+        self._set_batch_weights(rows, trained)
+        return sample
+
+    def _batch_size(self, n_features: int) -> int:
+        """Return the number of samples per batch."""
+        if self.batch_size is not None:
+            return int(self.batch_size)
+        if self.encoder_weight > 0:
+            return ENCODER_BATCH_SIZE
+        return online_batch_size(self._n_units(n_features))
 
     def _warn_after_training(self, messages: list[str], batch: Rows, too_large: bool) -> None:
         for message in messages:
@@ -517,8 +568,15 @@ class MiniBatchSCNN(BaseSCNN):
             start = time.perf_counter()
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                training = self._learn_batch(X, HALF_LIFE_BATCHES * self.batch_size, n_threads)
-                self._set_batch_weights(training)
+                half_life = HALF_LIFE_BATCHES * self._batch_size(p)
+                learned = self._learn_batch(X, half_life, n_threads, keep_gram=True)
+                if isinstance(learned, SCNNTraining):
+                    self._set_batch_weights(learned.rows, learned.result())
+                else:
+                    self._stream, rows, trained = batch_training(
+                        self._stream, learned, self._weights(), n_threads=n_threads
+                    )
+                    self._set_batch_weights(rows, trained)
             self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
         if first:
             self._warn_about_codes(X, alpha_is_too_large=too_large)
@@ -534,27 +592,46 @@ class MiniBatchSCNN(BaseSCNN):
 
     def _batches(self, X: Rows, rng: np.random.RandomState) -> Generator[Rows, None, None]:
         """Yield batches of nearly equal size, in a new random order in each pass."""
-        N = X.shape[0]
+        N, size = X.shape[0], self._batch_size(X.shape[1])
         for _ in range(self.max_iter):
-            for rows in np.array_split(rng.permutation(N), -(-N // self.batch_size)):
+            for rows in np.array_split(rng.permutation(N), -(-N // size)):
                 yield X[np.sort(rows)]
 
-    def _learn_batch(self, X: Rows, half_life: float, n_threads: int) -> SCNNTraining:
-        """Learn one batch, update the smoothed energy and return the training on the batch."""
-        if self.half_life is not None:
-            half_life = float(self.half_life)
-        stream, training = self._stream.learn(
-            X, self._weights(), half_life=half_life, n_threads=n_threads
-        )
+    def _learn_batch(
+        self, X: Rows, half_life: float, n_threads: int, *, keep_gram: bool
+    ) -> SCNNTraining | OnlineBatch:
+        """Learn one batch and update the smoothed energy; return the batch with its codes.
+
+        ``half_life`` is the default if ``encoder_weight`` is above 0. ``keep_gram`` says whether
+        the encoder will be fitted to this batch if ``encoder_weight`` is 0.
+        """
+        given = None if self.half_life is None else float(self.half_life)
+        learned: SCNNTraining | OnlineBatch
+        if self.encoder_weight > 0:
+            stream, learned = self._stream.learn(
+                X, self._weights(), half_life=given or half_life, n_threads=n_threads
+            )
+        else:
+            stream, learned = learn_online(
+                self._stream,
+                X,
+                self._weights(),
+                batch_size=self._batch_size(X.shape[1]),
+                half_life=given,
+                n_threads=n_threads,
+                keep_gram=keep_gram,
+            )
         self._stream = stream
         energy = smoothed = stream.batch_energy
         # The first batch is measured with an untrained network and does not enter the average.
         if stream.n_batches > 2:
-            smoothed = self.energy_ + SMOOTHING * (energy - self.energy_)
+            weight = min(MAX_SMOOTHING, X.shape[0] / SMOOTHING_ROWS)
+            weight = max(weight, 1 / (stream.n_batches - 1))
+            smoothed = self.energy_ + weight * (energy - self.energy_)
         self.energy_, self.energy_path_ = float(smoothed), np.append(self.energy_path_, energy)
         self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
         self.n_replaced_atoms_ = stream.n_replaced
-        return training
+        return learned
 
     def _on_batch(self, previous: float, n_batches: int, seconds: float) -> bool:
         """Report a batch; return whether the callback requests a stop."""
@@ -565,20 +642,17 @@ class MiniBatchSCNN(BaseSCNN):
             print(f"[MiniBatchSCNN] {iteration}  {self.n_samples_seen_} samples", flush=True)
         return self.callback is not None and bool(self.callback(iteration))
 
-    def _set_batch_weights(self, training: SCNNTraining) -> None:
+    def _set_batch_weights(self, rows: RowSource, trained: Trained) -> None:
         """Set the fitted attributes after training on a batch."""
-        rows = training.rows
-        sample = sample_indices(rows.shape[0], n_calibration_rows(len(training.C)))
+        sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
         # The calibration is averaged over batches.
         first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
-        past_weight = 0.0 if first else max(1 - rows.shape[0] / training.n, 0.0)
-        self._set_weights(
-            training.result(), rows.take(sample), rows.take_codes(sample), past_weight
-        )
+        past_weight = 0.0 if first else max(1 - rows.shape[0] / trained.stats.n, 0.0)
+        self._set_weights(trained, rows.take(sample), rows.take_codes(sample), past_weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("batch_size", self.batch_size, 1, integer=True)
+        check_number("batch_size", self.batch_size, 1, integer=True, or_none=True)
         check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("max_no_improvement", self.max_no_improvement, 1, integer=True, or_none=True)
         if self.half_life != float("inf"):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lincode.core.types import Array
+from lincode.rows.required_memory import check_codes_memory
 
 
 class CodeOutput(Protocol):
@@ -94,6 +95,7 @@ def make_output(
     """Return where the codes of N rows with m units are written."""
     if sparse:
         return SparseOutput(N, m, dtype, split=split)
+    check_codes_memory(N, 2 * m if split else m, dtype)
     return (SplitOutput if split else DenseOutput)(N, m, dtype)
 
 

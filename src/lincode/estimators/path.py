@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from lincode.core.energy import lam_max
@@ -16,6 +18,7 @@ from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_number, check_scaled_rows
 from lincode.exceptions import InvalidInputError
+from lincode.networks.scnn import choose_ridge_for
 from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths
@@ -41,7 +44,8 @@ def scnn_path(
     """Fit SCNN for several values of alpha, from the largest to the smallest.
 
     XᵀX is factored once, and each network starts from the dictionary, the encoder and the codes of
-    the one before. This is much faster than separate fits.
+    the one before, on all samples. This is much faster than separate fits. An automatic
+    ``encoder_ridge`` is chosen for the initial dictionary, as in a separate fit.
 
     Parameters
     ----------
@@ -87,13 +91,17 @@ def scnn_path(
     with blas_threads(matrix_threads(max(m, p), n_threads)):
         rows = MemoryRows(rows_X, m, n_threads=n_threads, lengths=lengths)
         first.alpha_ = float(values[0])
-        start = first._start(rows, None)
+        rng = check_random_state(first.random_state)
+        start = first._start(rows, None, rng)
         D, C = start.D, start.C
         for alpha in values:
             scnn = SCNN(n_components, float(alpha), **parameters)
             scnn.alpha_ = float(alpha)
             validate_data(scnn, X, skip_check_array=True)
-            trained, outcome = scnn._train(rows, D, C)
+            weights = scnn._weights()
+            if weights.ridge is None:  # as in a single fit, which starts from this dictionary
+                weights = replace(weights, ridge=choose_ridge_for(rows, start.D, weights))
+            trained, outcome = scnn._train(rows, D, C, [], rng, weights)
             scnn._warn_about_training(outcome)
             D, C = trained.D, trained.C
             path.append(scnn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from lincode.estimators.validation import (
 )
 from lincode.exceptions import InvalidInputError
 from lincode.networks import scnn_paper
-from lincode.networks.scnn import SCNNTraining, Trained
+from lincode.networks.scnn import EnergyWeights, SCNNTraining, Trained
+from lincode.networks.stages import subset_sizes, train_in_stages
 from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
 from lincode.rows.memory import MemoryRows, sample_indices
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
@@ -142,6 +144,14 @@ class SCNN(BaseSCNN):
         - "data": the atoms are random samples, normalised to length 1, and C = 0 and U = 0;
         - "paper": U, D and C are uniform in [−1, 1], and D is projected onto the unit balls;
         - an array: the atoms, projected onto the unit balls, and C = 0 and U = 0.
+    init_size : int, "auto" or None, default="auto"
+        The number of samples in the first stage of training. With many samples, training starts on
+        a random subset, continues on subsets that are four times as large as the one before, and
+        ends on all samples. The last stage then needs few iterations. A subset has at most a third
+        of the samples. "auto" means max(1000, 10 * n_components) if there are at least
+        10,000 samples, and all samples otherwise. None means that all
+        iterations use all samples, which is also the case with ``warm_start=True`` after the first
+        ``fit``, ``init="paper"`` or ``solver="paper"``.
     solver : {"auto", "paper"}, default="auto"
         "auto" uses an accelerated method for each step. "paper" is Algorithm 1 of the paper with
         its plain gradient iterations. It is slow and meant as a reference. It does not replace
@@ -149,10 +159,11 @@ class SCNN(BaseSCNN):
         Its encoder only approaches the least-squares solution for the trained codes. The
         calibration uses the leave-one-out outputs of that solution.
     max_iter : int, default=None
-        The largest number of outer iterations. None means 200, or 50 (as in the paper) with
-        ``solver="paper"``.
+        The largest number of outer iterations over all samples, and over each subset before (see
+        ``init_size``). None means 200, or 50 (as in the paper) with ``solver="paper"``.
     tol : float, default=1e-4
-        Training stops when the relative change of the energy in one iteration is at most ``tol``.
+        Training stops when the relative change of the energy in one iteration over all samples is
+        at most ``tol``.
     transform_tol : float, default=1e-6
         The relative optimality residual to which ``transform`` and ``score`` compute codes if
         they are computed by optimisation. It is limited by the precision of X.
@@ -166,8 +177,9 @@ class SCNN(BaseSCNN):
     verbose : int, default=0
         If above 0, one line per outer iteration is printed.
     callback : callable, default=None
-        It is called with a :class:`lincode.Iteration` after each outer iteration. If it returns a
-        true value, training stops and the result so far is kept.
+        It is called with a :class:`lincode.Iteration` after each outer iteration, including those
+        over subsets. If it returns a true value, training stops and the result so far is kept. If
+        this happens on a subset, one iteration over all samples follows.
 
     Attributes
     ----------
@@ -211,9 +223,10 @@ class SCNN(BaseSCNN):
     energy_ : float
         The energy per sample of the training data, E/N.
     energy_path_ : array of shape (n_iter_ + 1,)
-        E/N at the start and after each outer iteration. It never increases.
+        E/N at the start of the iterations over all samples and after each of them. It never
+        increases. The stages before, on subsets, are not included.
     n_iter_ : int
-        The number of outer iterations.
+        The number of outer iterations over all samples.
     stop_reason_ : str
         The reason why training stopped.
     optimality_ : dict of str to float
@@ -288,6 +301,7 @@ class SCNN(BaseSCNN):
         positive_code: bool = False,
         positive_dict: bool = False,
         init: str | ArrayLike = "data",
+        init_size: int | str | None = "auto",
         solver: str = "auto",
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -316,6 +330,7 @@ class SCNN(BaseSCNN):
         self.positive_code = positive_code
         self.positive_dict = positive_dict
         self.init = init
+        self.init_size = init_size
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -350,10 +365,12 @@ class SCNN(BaseSCNN):
             zero_encoder = D is None and not (isinstance(self.init, str) and self.init == "paper")
             too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=zero_encoder)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                start = self._start(rows, D)
+                rng = check_random_state(self.random_state)
+                start = self._start(rows, D, rng)
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
-                _, outcome = self._train(rows, start.D, start.C)
+                sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
+                _, outcome = self._train(rows, start.D, start.C, sizes, rng)
             messages = self._refine(X)
         for message in messages:
             warn_user(message)
@@ -361,10 +378,16 @@ class SCNN(BaseSCNN):
         self._warn_about_codes(X, alpha_is_too_large=too_large)
         return self
 
-    def _start(self, rows: MemoryRows, D: Array | None) -> Start:
+    def _subset_sizes(self, N: int, start: Start) -> list[int]:
+        """Return the sizes of the subsets on which training starts; none for given codes."""
+        if self.init_size is None or self.solver == "paper" or start.U is not None:
+            return []
+        first = None if isinstance(self.init_size, str) else self.init_size
+        return subset_sizes(N, len(start.D), first)
+
+    def _start(self, rows: MemoryRows, D: Array | None, rng: np.random.RandomState) -> Start:
         """Return the start of training, from the dictionary D if given, and set the codes."""
         if D is None:
-            rng = check_random_state(self.random_state)
             start = self._new_start(rows.take, rows.shape, rows.dtype, rng)
         else:
             m, p = self._n_units(rows.shape[1]), rows.shape[1]
@@ -381,14 +404,38 @@ class SCNN(BaseSCNN):
             rows.U[...] = np.maximum(start.U, 0) if weights.positive else start.U
         return start
 
-    def _train(self, rows: MemoryRows, D: Array, C: Array) -> tuple[Trained, Outcome]:
-        """Train from D, C and the codes of the rows, and set the fitted attributes."""
-        paper = self.solver == "paper"
-        training = (scnn_paper.PaperTraining if paper else SCNNTraining)(
-            rows, D, C, self._weights(), tol=self.tol
-        )
-        max_iter = self.max_iter or (scnn_paper.MAX_ITER if paper else MAX_ITER)
-        outcome = train(training, max_iter=max_iter, tol=self.tol, callback=self._on_iteration)
+    def _train(
+        self,
+        rows: MemoryRows,
+        D: Array,
+        C: Array,
+        sizes: list[int],
+        rng: np.random.RandomState,
+        weights: EnergyWeights | None = None,
+    ) -> tuple[Trained, Outcome]:
+        """Train from D, C and the codes of the rows, and set the fitted attributes.
+
+        ``sizes`` are those of the subsets of the rows on which training starts.
+        """
+        training: SCNNTraining
+        weights = self._weights() if weights is None else weights
+        callback = partial(self._on_iteration, rows.shape[0])
+        if self.solver == "paper":
+            max_iter = self.max_iter or scnn_paper.MAX_ITER
+            training = scnn_paper.PaperTraining(rows, D, C, weights, tol=self.tol)
+            outcome = train(training, max_iter=max_iter, tol=self.tol, callback=callback)
+        else:
+            training, outcome = train_in_stages(
+                rows,
+                D,
+                C,
+                weights,
+                sizes=sizes,
+                rng=rng,
+                tol=self.tol,
+                max_iter=self.max_iter or MAX_ITER,
+                callback=callback,
+            )
         trained = training.result()
         sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
         self._set_weights(trained, rows.take(sample), rows.take_codes(sample))
@@ -400,9 +447,10 @@ class SCNN(BaseSCNN):
         self.n_replaced_atoms_ = trained.n_replaced
         return trained, outcome
 
-    def _on_iteration(self, iteration: Iteration) -> bool:
+    def _on_iteration(self, N: int, iteration: Iteration) -> bool:
         if self.verbose:
-            print(f"[SCNN] {iteration}", flush=True)
+            subset = f"{iteration.n_samples} samples: " if iteration.n_samples < N else ""
+            print(f"[SCNN] {subset}{iteration}", flush=True)
         return self.callback is not None and bool(self.callback(iteration))
 
     def _warn_about_training(self, outcome: Outcome) -> None:
@@ -418,6 +466,10 @@ class SCNN(BaseSCNN):
         super()._check_parameters()
         check_number("max_iter", self.max_iter, 1, integer=True, or_none=True)
         check_choice("solver", self.solver, ("auto", "paper"))
+        if isinstance(self.init_size, str):
+            check_choice("init_size", self.init_size, ("auto",))
+        else:
+            check_number("init_size", self.init_size, 1, integer=True, or_none=True)
         if self.solver == "paper" and self.positive_dict:
             raise InvalidInputError(
                 "positive_dict=True needs solver='auto', because the paper has no such constraint."

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem
 from lincode.core.dictionary_step import dictionary_residual, dictionary_step
@@ -39,6 +40,8 @@ MAX_STEP_TOL, MIN_STEP_TOL = 1e-2, 1e-6
 """The range of the tolerance of the steps, which follows the change of the energy."""
 STEP_TOL_FRACTION = 0.3
 """The tolerance of the steps as a fraction of the last relative change of the energy."""
+ENCODER_TOL_RATIO = 10.0
+"""The tolerance of an iterative C step before the last, relative to that of the other steps."""
 MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
 """The largest number of dictionary sweeps in an iteration and after the last one."""
 MAX_MOMENTUM = 0.9
@@ -129,7 +132,7 @@ class SCNNTraining:
         self.n_replaced = 0
         self.codes_computed = False  # atoms without a code are unused only after a U step
         self.momentum = Momentum(self.D, self.C)
-        self.step_tol = MAX_STEP_TOL
+        self.step_tol = self.max_step_tol = MAX_STEP_TOL
         self.final_tol = float(np.clip(tol, MIN_STEP_TOL, MAX_STEP_TOL / 10))
         self._cached_energy: tuple[CodeStats | None, Array, Array, float] = (None, D, C, np.inf)
 
@@ -154,7 +157,9 @@ class SCNNTraining:
     def set_change(self, change: float) -> bool:
         """Adapt the tolerance of the steps to the progress of the iterations."""
         accurate = self.step_tol <= self.final_tol
-        self.step_tol = float(np.clip(STEP_TOL_FRACTION * change, self.final_tol, MAX_STEP_TOL))
+        self.step_tol = float(
+            np.clip(STEP_TOL_FRACTION * change, self.final_tol, self.max_step_tol)
+        )
         return accurate
 
     def steps(self) -> Iterator[str]:
@@ -175,7 +180,8 @@ class SCNNTraining:
         self.update_dictionary(self.step_tol, MAX_SWEEPS)
         yield "dictionary"
         if self.weights.eta > 0:
-            self.C = encoder_step(self.stats.UtX, self.factor)
+            tol = ENCODER_TOL_RATIO * self.step_tol
+            self.C = encoder_step(self.stats.UtX, self.factor, self.C, tol)
             yield "encoder"
         self.momentum = Momentum(D, C, age + 1)
 
@@ -226,33 +232,20 @@ class SCNNTraining:
         )
 
     def replace_unused_atoms(self) -> None:
-        """Replace atoms that no row uses by the normalised residuals of the worst rows.
-
-        The codes and the encoder of these atoms are zero, so the energy does not change. A row
-        will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
-        otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
-        positive part, or by its negative part if that is longer and codes may be negative.
-        """
-        m, p = self.D.shape
+        """Replace atoms that no row uses. Their codes are zero, so the energy does not change."""
         unused = np.flatnonzero(self.stats.used == 0)
-        R: Array = self.rows.largest_residuals(self.D, len(unused)).astype(np.float64)
-        if self.weights.positive_dict:
-            R = longer_parts(R, signed=not self.weights.positive)
-        norms = np.linalg.norm(R, axis=1)
-        useful = (norms / p > self.weights.lam / m) & (norms > 0)
-        replaced = unused[: len(R)][useful]
-        if not replaced.size:
-            return
-        self.D = self.D.copy()
-        self.D[replaced] = R[useful] / norms[useful, None]
-        self.n_replaced += len(replaced)
-        self.momentum = Momentum(self.D, self.C)  # the last change is unrelated to the new atoms
+        D, replaced = replace_atoms(self.D, unused, self.rows, self.weights)
+        if replaced.size:
+            self.D = D
+            self.n_replaced += len(replaced)
+            # The last change is unrelated to the new atoms.
+            self.momentum = Momentum(self.D, self.C)
 
     def final_steps(self) -> Iterator[str]:
         """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
         self.update_dictionary(self.final_tol, MAX_FINAL_SWEEPS)
         yield "dictionary"
-        self.C = encoder_step(self.stats.UtX, self.factor)
+        self.C = encoder_step(self.stats.UtX, self.factor, self.C, self.final_tol)
         yield "encoder"
 
     def result(self) -> Trained:
@@ -282,12 +275,37 @@ class SCNNTraining:
         )
 
 
-def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float:
+def replace_atoms(
+    D: Array, unused: NDArray[np.intp], rows: RowSource, weights: EnergyWeights
+) -> tuple[Array, NDArray[np.intp]]:
+    """Replace unused atoms by the normalised residuals of the worst rows.
+
+    A row will use the new atom if its gradient there, ‖r‖/p for the residual r, exceeds λ/m;
+    otherwise the atom is not replaced. If the atoms must be positive, r is replaced by its
+    positive part, or by its negative part if that is longer and codes may be negative. Returns the
+    dictionary and the indices of the atoms that were replaced.
+    """
+    m, p = D.shape
+    R: Array = rows.largest_residuals(D, len(unused)).astype(np.float64)
+    if weights.positive_dict:
+        R = longer_parts(R, signed=not weights.positive)
+    norms = np.linalg.norm(R, axis=1)
+    useful = (norms / p > weights.lam / m) & (norms > 0)
+    replaced = unused[: len(R)][useful]
+    if replaced.size:
+        D = D.copy()
+        D[replaced] = R[useful] / norms[useful, None]
+    return D, replaced
+
+
+def choose_ridge_for(
+    rows: RowSource, D: Array, weights: EnergyWeights, N: float | None = None
+) -> float:
     """Choose ρ before training, for the lasso codes of the initial dictionary.
 
     The codes of the rows are restored afterwards. ρ is relative to the mean eigenvalue
     of XᵀX. It does not change during training, so that the energy has the same meaning in every
-    iteration.
+    iteration. If the rows are a sample, N is the number of all rows.
     """
     lasso = CodeProblem.of(
         D, np.zeros_like(D), weights.lam, 0.0, positive=weights.positive, dtype=rows.dtype
@@ -295,7 +313,7 @@ def choose_ridge_for(rows: RowSource, D: Array, weights: EnergyWeights) -> float
     saved = rows.save_codes()
     stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
     rows.restore_codes(saved)
-    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor())
+    return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor(), N)
 
 
 def atom_signs(D: Array) -> Array:

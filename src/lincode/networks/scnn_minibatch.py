@@ -7,23 +7,28 @@ codes of earlier rows are not updated, so their weight may decrease with their a
 2010 do this for plain dictionary learning, with one U and one D step per batch.)
 
 The first batch is learned nearly to convergence. A later batch needs only a few iterations. The
-memory does not grow with the number of batches.
+memory does not grow with the number of batches. If p is in the tens of thousands, XᵀX of earlier
+batches is approximated (``core/stream_gram.py``). The energy of a batch is always measured on its
+own rows. Plain dictionary learning (η = 0) is faster with one U and one D step per batch:
+``scnn_online.py``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from lincode.core.calibration import matching_threshold, n_calibration_rows
 from lincode.core.encoder_step import Thresholding
-from lincode.core.energy import CodeStats, energy
+from lincode.core.energy import CodeStats, energy_of_rows
+from lincode.core.stream_gram import StreamGram
 from lincode.core.types import Array, Rows
 from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining
 from lincode.networks.training import train
 from lincode.rows.batches import BatchRows
-from lincode.rows.memory import dense, dense_blocks, gram, sample_indices
+from lincode.rows.memory import gram, is_wide_stream, sample_indices
 
 FIRST_BATCH_TOL, LATER_BATCH_TOL = 1e-3, 1e-2
 """Training on a batch ends when the relative change of the energy is at most this."""
@@ -41,7 +46,8 @@ class Stream:
     C: Array
     stats: CodeStats | None = None
     """The weighted statistics of all rows seen"""
-    XtX: Array | None = None
+    XtX: Array | StreamGram | None = None
+    """The weighted XᵀX of all rows seen; approximate if p is large"""
     momentum: Momentum | None = None
     """The momentum of the alternation, which is kept between batches"""
     precision: np.dtype[np.floating] | None = None
@@ -54,6 +60,21 @@ class Stream:
     ridge: float | None = None
     """The ridge ρ relative to the mean eigenvalue of XᵀX; chosen by the first batch"""
 
+    def after_batch(self, X: Rows, **changes: Any) -> Stream:
+        """Return the state with some changes after one more batch X."""
+        return replace(
+            self,
+            precision=self.least_precision(X),
+            n_batches=self.n_batches + 1,
+            n_seen=self.n_seen + X.shape[0],
+            **changes,
+        )
+
+    def least_precision(self, X: Rows) -> np.dtype[np.floating]:
+        """Return the least precise dtype of any batch, including X."""
+        dtype: np.dtype[np.floating] = X.dtype
+        return max(dtype, self.precision or dtype, key=lambda dtype: np.finfo(dtype).eps)
+
     def learn(
         self, X: Rows, weights: EnergyWeights, *, half_life: float, n_threads: int
     ) -> tuple[Stream, SCNNTraining]:
@@ -65,12 +86,12 @@ class Stream:
             weights = replace(weights, ridge=self.ridge)
         n = X.shape[0]
         decay = 0.5 ** (n / half_life)
-        precision = max(X.dtype, self.precision or X.dtype, key=lambda dtype: np.finfo(dtype).eps)
+        precision = self.least_precision(X)
         past = None if self.stats is None else self.stats.weighted(decay)
         if past is not None:
             # Atoms with a total weight below half a row count as unused, so that they are replaced.
             past = past.without(np.flatnonzero(past.used < 0.5))
-        XtX = gram(X) + (0.0 if self.XtX is None else decay * self.XtX)
+        XtX = self.gram_before(X, decay)
         rows = BatchRows(X, len(self.D), past, XtX, precision=precision, n_threads=n_threads)
         self._set_initial_codes(rows, weights)
         tol = FIRST_BATCH_TOL if past is None or not past.used.any() else LATER_BATCH_TOL
@@ -79,28 +100,31 @@ class Stream:
             training.momentum = self.momentum
         training.update_codes(training.D, training.C, tol=HELD_OUT_TOL)
         lam, eta = weights.lam, weights.eta
-        batch_energy = sum(
-            energy(dense(X[block]), rows.U[block], training.D, training.C, lam, eta)
-            for block in dense_blocks(X)
-        )
+        batch_energy = energy_of_rows(X, rows.U, training.D, training.C, lam, eta)
         per_row = training.factor.ridge / training.n * float(np.sum(training.C**2))
         batch_energy += n * eta / len(self.D) * per_row
         train(training, max_iter=MAX_BATCH_ITERATIONS, tol=tol)
-        stream = replace(
-            self,
+        stream = self.after_batch(
+            X,
             D=training.D,
             C=training.C,
             stats=training.stats,
-            XtX=XtX,
+            XtX=gram_after(XtX, X, len(self.D)),
             momentum=training.momentum,
-            precision=precision,
-            n_batches=self.n_batches + 1,
-            n_seen=self.n_seen + n,
             n_replaced=self.n_replaced + training.n_replaced,
             batch_energy=float(batch_energy) / n,
             ridge=training.ridge,
         )
         return stream, training
+
+    def gram_before(self, X: Rows, decay: float) -> Array | StreamGram:
+        """Return the weighted XᵀX: with this batch, or without it if the data are wide."""
+        p, past = X.shape[1], self.XtX
+        if past is None and is_wide_stream(p):
+            past = StreamGram.empty(p)
+        if isinstance(past, StreamGram):
+            return past.weighted(decay)
+        return gram(X) + (0.0 if past is None else decay * past)
 
     def _set_initial_codes(self, rows: BatchRows, weights: EnergyWeights) -> None:
         """Set the codes to those of the encoder, with the density of the codes seen so far."""
@@ -111,3 +135,8 @@ class Stream:
         Z = np.asarray(sample @ self.C.astype(rows.dtype).T)
         threshold = matching_threshold(Z, density, positive=weights.positive)
         rows.set_codes(self.C, Thresholding("soft", threshold, positive=weights.positive))
+
+
+def gram_after(before: Array | StreamGram, X: Rows, m: int) -> Array | StreamGram:
+    """Return the weighted XᵀX with the batch X, from the result of ``Stream.gram_before``."""
+    return before.updated(X, m) if isinstance(before, StreamGram) else before

@@ -19,14 +19,17 @@ relative change of the iterate is at most ``INNER_RTOL``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
+from lincode.core.encoder_step import DirectFactor
 from lincode.core.energy import CodeStats
 from lincode.core.prox import project_unit_ball, soft_threshold
 from lincode.core.types import Array
+from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import SCNNTraining
-from lincode.rows.memory import MemoryRows
+from lincode.rows.memory import MemoryRows, needs_iterative_factor
 
 U_ITERATIONS, D_ITERATIONS, C_ITERATIONS = 1000, 500, 500
 """The largest numbers of inner iterations (Section 4 of the paper)."""
@@ -39,6 +42,16 @@ class PaperTraining(SCNNTraining):
     """SCNN trained as in the paper: without acceleration and without replacing unused atoms."""
 
     rows: MemoryRows
+    factor: DirectFactor
+
+    def __init__(self, rows: MemoryRows, *args: Any, **options: Any) -> None:
+        if needs_iterative_factor(rows.X):
+            N, p = rows.shape
+            raise InvalidInputError(
+                f"solver='paper' needs the eigenvectors of XᵀX, which are too large for {N}"
+                f" samples with {p} features; use solver='auto'."
+            )
+        super().__init__(rows, *args, **options)
 
     def steps(self) -> Iterator[str]:
         """Do one iteration of Algorithm 1."""

@@ -35,12 +35,15 @@ class Iteration:
     max_iter : int
         The largest number of iterations.
     energy_per_sample : float
-        The energy divided by the number of samples.
+        The energy of the samples in use, divided by their number.
     change : float
         The relative change of the energy in this iteration (with ``solver="paper"``, of the
         reconstruction error). SCNN stops when it is at most ``tol``.
     seconds : float
         The time since the first iteration started. For ASCNN, since the stage started.
+    n_samples : int
+        The number of samples in use. SCNN starts on subsets of the samples if there are many (see
+        its ``init_size``), and counts the iterations on each subset from 1.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Iteration:
     energy_per_sample: float
     change: float
     seconds: float
+    n_samples: int = 0
 
     def __str__(self) -> str:
         return (
@@ -108,14 +112,20 @@ class Training(Protocol):
 
 
 def train(
-    training: Training, *, max_iter: int, tol: float, callback: Callback | None = None
+    training: Training,
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+    started: float | None = None,
 ) -> Outcome:
     """Iterate until the relative change is at most ``tol``, or ``max_iter`` is reached.
 
     The energy is checked after every step. If the training is monotone, a step that increases the
-    energy by more than rounding raises an error.
+    energy by more than rounding raises an error. ``started`` is the time from which the seconds
+    of an iteration are counted, if it is not now.
     """
-    start = time.perf_counter()
+    start = time.perf_counter() if started is None else started
     path = [training.energy()]
     error = training.monitored_error(path[0])
     reason = Reason.MAX_ITER
@@ -125,7 +135,8 @@ def train(
         change = abs(previous - error) / previous if previous > 0 else 0.0
         accurate = training.set_change(change)
         seconds = time.perf_counter() - start
-        iteration = Iteration(n_iter, max_iter, path[-1] / training.n, change, seconds)
+        n = training.n
+        iteration = Iteration(n_iter, max_iter, path[-1] / n, change, seconds, round(n))
         if callback is not None and callback(iteration):
             reason = Reason.CALLBACK
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lincode.core.code_step import CodeProblem, code_step
 from lincode.core.encoder_step import (
+    DirectFactor,
     EncoderFactor,
     Thresholding,
     encode,
@@ -19,8 +20,10 @@ from lincode.core.encoder_step import (
     factor_transposed,
 )
 from lincode.core.energy import CodeStats
+from lincode.core.iterative_factor import IterativeFactor
 from lincode.core.types import Array, Rows, row_squares
 from lincode.rows.protocol import RowLengths
+from lincode.rows.required_memory import check_training_memory, direct_factor_bytes
 from lincode.rows.threads import ordered_map
 
 DENSE_ENTRIES = 2_000_000
@@ -31,6 +34,12 @@ BLOCK_ENTRIES = 500_000
 """The maximum number of codes (rows times units) solved together, so that they fit in the cache."""
 MIN_THREAD_ENTRIES = 100_000
 """The minimum number of codes for which a separate thread is faster."""
+MAX_DIRECT_BYTES = 2**31
+"""If the factorisation of XᵀX would need more memory, the C step is iterative. The limit is fixed,
+so that the result does not depend on the machine."""
+MAX_SPARSE_DIRECT, MAX_SPARSE_BYTES = 2048, 2**29
+"""The largest smaller dimension of sparse rows, and the largest memory, for which XᵀX is
+factored."""
 CHUNK_ROWS = 2048
 """The number of rows whose statistics are computed by one matrix product."""
 
@@ -110,12 +119,37 @@ def gram(X: Rows, rows_per_block: int = 4096) -> Array:
     return XtX
 
 
-def factor_rows(X: Rows) -> EncoderFactor:
+def factor_rows(X: Rows, n_threads: int = 1) -> EncoderFactor:
+    """Return the factor of XᵀX: direct if that is possible and not too slow, or iterative."""
+    if needs_iterative_factor(X):
+        return IterativeFactor.of(X, partial(ordered_map, n_threads=n_threads))
+    return direct_factor(X)
+
+
+def direct_factor(X: Rows) -> DirectFactor:
     """Factor XᵀX in float64 through the smaller of its two dimensions."""
     N, p = X.shape
     if p <= N:
         return factor_gram(gram(X), X.dtype)
     return factor_transposed(np.array(dense(X).T, dtype=np.float64, order="F"), X.dtype)
+
+
+def needs_iterative_factor(X: Rows) -> bool:
+    """Return whether XᵀX is too large to be factored. It depends on the shape and kind of X only.
+
+    The result must not depend on the machine, so the free memory does not matter. Products with
+    sparse rows are cheap, so that the iterative factor is faster for them in smaller dimensions.
+    """
+    N, p = X.shape
+    size = direct_factor_bytes(N, p)
+    if scipy.sparse.issparse(X) and (min(N, p) > MAX_SPARSE_DIRECT or size > MAX_SPARSE_BYTES):
+        return True
+    return size > MAX_DIRECT_BYTES
+
+
+def is_wide_stream(p: int) -> bool:
+    """Return whether XᵀX of a stream of batches with p features is too large."""
+    return direct_factor_bytes(p, p) > MAX_DIRECT_BYTES
 
 
 class MemoryRows:
@@ -137,9 +171,20 @@ class MemoryRows:
         self, X: Rows, m: int, *, n_threads: int, lengths: RowLengths | None = None
     ) -> None:
         self.X, self.n_threads = X, n_threads
+        self._check_memory(m)
         self.U: Array = np.zeros((X.shape[0], m), dtype=X.dtype)
         self._lengths = lengths
         self._factor: EncoderFactor | None = None
+
+    def _check_memory(self, m: int) -> None:
+        """Raise an error if the memory is not sufficient for training."""
+        check_training_memory(
+            *self.shape,
+            m,
+            self.dtype,
+            iterative=needs_iterative_factor(self.X),
+            n_threads=self.n_threads,
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,7 +211,7 @@ class MemoryRows:
         return self._factor
 
     def _compute_factor(self) -> EncoderFactor:
-        return factor_rows(self.X)
+        return factor_rows(self.X, self.n_threads)
 
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order."""
@@ -175,6 +220,10 @@ class MemoryRows:
     def take_codes(self, indices: NDArray[np.intp]) -> Array:
         """Return the present codes of the rows with the given indices."""
         return self.U[indices]
+
+    def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
+        """Return a row source of a copy of the rows with the given indices; its codes are zero."""
+        return MemoryRows(self.X[indices], self.U.shape[1], n_threads=self.n_threads)
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
@@ -219,6 +268,8 @@ class MemoryRows:
 
     def largest_residuals(self, D: Array, k: int) -> Array:
         """Return X − U D for the (at most) k rows where it is longest, the longest first."""
+        if scipy.sparse.issparse(self.X):
+            return self._largest_sparse_residuals(D, k)
         D = D.astype(self.dtype)
 
         def largest(rows: slice) -> Array:
@@ -226,6 +277,18 @@ class MemoryRows:
 
         parts = ordered_map(largest, dense_blocks(self.X), self.n_threads)
         return reduce(lambda a, b: _longest_rows(np.vstack([a, b]), k), parts)
+
+    def _largest_sparse_residuals(self, D: Array, k: int) -> Array:
+        """Find the rows by ‖x − u D‖² = ‖x‖² − 2⟨x Dᵀ, u⟩ + u D Dᵀ uᵀ, without dense rows."""
+        DDt, Dt = D @ D.T, np.ascontiguousarray(D.T)
+
+        def squares(rows: slice) -> Array:
+            X, U = self.X[rows].astype(np.float64), self.U[rows].astype(np.float64)
+            return np.asarray(row_squares(X) + np.einsum("ij,ij->i", U @ DDt - 2 * (X @ Dt), U))
+
+        lengths = np.concatenate(list(ordered_map(squares, chunks(*self.U.shape), self.n_threads)))
+        worst = np.sort(np.argsort(-lengths, kind="stable")[:k])
+        return _longest_rows(dense(self.X[worst]) - self.U[worst] @ D.astype(self.dtype), k)
 
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
         return reduce(add, ordered_map(stats_of, chunks(*self.U.shape), self.n_threads))

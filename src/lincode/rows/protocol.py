@@ -52,6 +52,13 @@ class RowSource(Protocol):
     def take_codes(self, indices: NDArray[np.intp]) -> Array:
         """Return the present codes of the rows with the given indices."""
 
+    def subset(self, indices: NDArray[np.intp]) -> RowSource:
+        """Return a row source of the rows with the given indices, in that order.
+
+        Its codes are zero. It should hold its rows in memory, because it is small and is read many
+        times.
+        """
+
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
 

@@ -1,0 +1,167 @@
+"""SCNN trained on growing subsets of the rows.
+
+The first iterations change D and C most, and a sample of the rows shows how nearly as well as all
+rows do. Training therefore starts on a small random subset, continues on subsets that are four
+times as large, and ends on all rows. Each stage starts from D, C and the momentum of the one before
+and, in the last stage, only a few iterations remain. The subsets are nested, and they are chosen by
+the indices of the rows, so that the result does not depend on where the rows are stored.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lincode.core.calibration import matching_threshold
+from lincode.core.encoder_step import Thresholding, encoder_step
+from lincode.core.types import Array
+from lincode.networks.scnn import EnergyWeights, SCNNTraining, choose_ridge_for
+from lincode.networks.training import Callback, Outcome, Reason, train
+from lincode.rows.memory import sample_indices
+from lincode.rows.protocol import RowSource
+
+ROWS_PER_UNIT, MIN_ROWS = 10, 1000
+"""The first subset has max(1000, 10 m) rows, unless its size is given."""
+MIN_TOTAL_ROWS = 10_000
+"""With fewer rows in total, subsets save little time and are only used if their size is given."""
+GROWTH = 4
+"""The ratio of the sizes of two subsets."""
+MAX_FRACTION = 1 / 3
+"""A subset has at most this fraction of all rows."""
+MAX_STAGE_TOL, STAGE_TOL_FACTOR = 2e-3, 0.02
+"""A stage of n rows ends when the relative change is at most 0.02 m/n, and at most 0.002."""
+RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
+"""The ridge is chosen from at most max(10,000, 5 p) rows."""
+LATER_STEP_TOL = 1e-3
+"""The largest tolerance of the steps in all stages but the first."""
+THRESHOLD_ROWS = 2000
+"""The number of rows from which the threshold of the initial codes is computed."""
+
+
+def subset_sizes(N: int, m: int, first: int | None = None) -> list[int]:
+    """Return the sizes of the subsets for N rows and m units, without the last stage of N rows."""
+    size = max(MIN_ROWS, ROWS_PER_UNIT * m) if first is None else first
+    sizes: list[int] = []
+    if first is None and N < MIN_TOTAL_ROWS:
+        return sizes
+    while size <= MAX_FRACTION * N:
+        sizes.append(size)
+        size *= GROWTH
+    return sizes
+
+
+def stage_tol(n: int, m: int, tol: float) -> float:
+    """Return the relative change of the energy at which training on a subset of n rows ends.
+
+    The energy of all rows is above that of the subset by a fraction that grows with m/n. Changes
+    that are much smaller than this adapt D and C to the rows of the subset only.
+    """
+    return max(tol, min(MAX_STAGE_TOL, STAGE_TOL_FACTOR * m / n))
+
+
+def _next_stage(
+    previous: SCNNTraining | None,
+    rows: RowSource,
+    D: Array,
+    C: Array,
+    weights: EnergyWeights,
+    *,
+    tol: float,
+) -> SCNNTraining:
+    """Return the training on more rows, which continues the previous one if there is one."""
+    if previous is None:
+        return SCNNTraining(rows, D, C, weights, tol=tol)
+    _set_initial_codes(rows, previous)
+    training = SCNNTraining(rows, D, C, weights, tol=tol)
+    training.momentum = previous.momentum
+    training.n_replaced = previous.n_replaced
+    # The first change is large, because the initial codes are not accurate, but D and C are.
+    training.step_tol = training.max_step_tol = LATER_STEP_TOL
+    return training
+
+
+def _set_initial_codes(rows: RowSource, previous: SCNNTraining) -> None:
+    """Set the codes to those of the encoder, with the density of the codes of the last stage."""
+    stats = previous.stats
+    C = encoder_step(stats.UtX, previous.factor)  # if η = 0, the training itself has none
+    if not C.any():
+        return
+    density, positive = float(stats.used.mean()) / stats.n, previous.weights.positive
+    sample = rows.take(sample_indices(rows.shape[0], THRESHOLD_ROWS))
+    Z = np.asarray(sample @ C.astype(rows.dtype).T)
+    threshold = matching_threshold(Z, density, positive=positive)
+    rows.set_codes(C, Thresholding("soft", threshold, positive=positive))
+
+
+def train_in_stages(
+    rows: RowSource,
+    D: Array,
+    C: Array,
+    weights: EnergyWeights,
+    *,
+    sizes: list[int],
+    rng: np.random.RandomState,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+) -> tuple[SCNNTraining, Outcome]:
+    """Train from D and C on subsets of the given sizes, then on all rows.
+
+    Parameters
+    ----------
+    rows : RowSource
+        All rows. Their codes are set here, unless ``sizes`` is empty.
+    D, C : array of shape (m, p)
+        The initial dictionary and encoder.
+    weights : EnergyWeights
+        The parameters of the energy. A ridge of None is chosen before the first stage.
+    sizes : list of int
+        The numbers of rows of the subsets.
+    rng : RandomState
+        The source of the random subsets.
+    tol : float
+        The relative change of the energy at which training on all rows ends.
+    max_iter : int
+        The largest number of iterations of each stage.
+    callback : callable, default=None
+        It receives the iterations of all stages. If it requests a stop before the last stage, one
+        iteration on all rows follows, because all rows need codes.
+
+    Returns
+    -------
+    training : SCNNTraining
+        The training on all rows.
+    outcome : Outcome
+        The course of the training on all rows.
+    """
+    order = rng.permutation(rows.shape[0]) if sizes else np.arange(0)
+    if sizes and weights.ridge is None:
+        weights = replace(weights, ridge=_ridge_from_sample(rows, order, D, weights))
+    started = time.perf_counter()
+    run = partial(train, callback=callback, started=started)
+    previous: SCNNTraining | None = None
+    for n in sizes:
+        subset, ends_at = rows.subset(np.sort(order[:n])), stage_tol(n, len(D), tol)
+        training = _next_stage(previous, subset, D, C, weights, tol=ends_at)
+        outcome = run(training, max_iter=max_iter, tol=ends_at)
+        if outcome.reason is Reason.CALLBACK:
+            last = _next_stage(training, rows, training.D, training.C, weights, tol=tol)
+            outcome = train(last, max_iter=1, tol=tol)
+            return last, replace(outcome, reason=Reason.CALLBACK)
+        D, C, previous = training.D, training.C, training
+    training = _next_stage(previous, rows, D, C, weights, tol=tol)
+    return training, run(training, max_iter=max_iter, tol=tol)
+
+
+def _ridge_from_sample(
+    rows: RowSource, order: NDArray[np.intp], D: Array, weights: EnergyWeights
+) -> float:
+    """Choose the ridge from some of the rows, the first ones in the given order."""
+    N, p = rows.shape
+    n = max(RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE * p)
+    sample = rows.subset(np.sort(order[:n])) if n < N else rows
+    return choose_ridge_for(sample, D, weights, N)
