@@ -70,7 +70,7 @@ def test_chunks_are_read_once_per_pass_in_random_order(monkeypatch: pytest.Monke
     batches = list(ChunkedRows(lazy).shuffled_batches(20, 1, 0))
     starts = [rows.start for rows in lazy.read]
     assert sorted(starts) == list(range(0, 200, 10))
-    assert starts != sorted(starts)
+    assert max(starts[:5]) - min(starts[:5]) > 100  # they come from all parts of the array
     # A batch of 20 rows mixes more than the two chunks that would suffice.
     assert np.mean([len(np.unique(batch[:, 0] // 10)) for batch in batches]) > 4
     again = list(ChunkedRows(lazy).shuffled_batches(20, 1, 0))
@@ -288,7 +288,8 @@ def test_closed_prefetch_closes_its_items_and_leaves_no_thread() -> None:
         finally:
             closed.append(True)
 
-    incoming = prefetch(items())
+    source = items()  # with this reference, it is not closed by the garbage collector
+    incoming = prefetch(source)
     next(incoming)
     incoming.close()
     assert closed == [True]

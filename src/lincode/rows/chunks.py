@@ -27,7 +27,7 @@ from lincode.rows.shuffling import ShuffleBuffer
 MAPPED_BYTES = 2**30
 """Rows of a memory-mapped array of at most this size are read one by one, in random order."""
 CHUNK_BYTES = 2**20
-"""The size of a chunk. A disk reads larger ones hardly faster, and the buffer mixes 128 of them."""
+"""The size of a chunk. The buffer mixes 128 of them."""
 BUFFER_BYTES = 128 * 2**20
 """The size of the buffer in which the rows of several chunks are mixed."""
 MIN_BUFFER_BATCHES, MAX_BUFFER_BATCHES = 1, 32
