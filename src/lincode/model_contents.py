@@ -7,6 +7,7 @@ write files; :mod:`lincode.model_file` writes and reads their results.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from operator import attrgetter
@@ -212,7 +213,7 @@ def _pack_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Any], list[s
             tensors[PARAMETER + name] = value if is_float else value.astype(np.float64)
             continue
         try:
-            values[name] = to_json(value)
+            values[name] = to_json(os.fspath(value) if isinstance(value, os.PathLike) else value)
         except InvalidInputError:
             left_out.append(name)
     return values, tensors, left_out

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lincode import SCNN, MiniBatchSCNN, save
+from lincode import SCNN, MiniBatchSCNN, load, save
+from lincode.cli import main
 from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.rows import chunks
 
@@ -309,3 +310,18 @@ def test_missing_entries_and_weights_continue(tmp_path: Path) -> None:
         model.set_params(callback=None).fit(X, sample_weight=weights)
     assert (np.diff(model.energy_path_) <= 0).all()
     np.testing.assert_allclose(model.energy_, expected.energy_, rtol=1e-3)
+
+
+def test_command_line_continues(tmp_path: Path) -> None:
+    X, path = samples(), tmp_path / "checkpoint"
+    np.save(tmp_path / "X.npy", X)
+    interrupted_fit("batches", path, n_jobs=None, max_no_improvement=3, max_iter=100)
+    command = ["fit", str(tmp_path / "X.npy"), "-m", str(M), "-o", str(tmp_path / "model"), "-q"]
+    assert main([*command, "--batch-size", "300", "--checkpoint-path", str(path)]) == 0
+    assert not path.exists()
+    model = load(tmp_path / "model")
+    assert model.checkpoint_path is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = estimator("batches", max_no_improvement=3, max_iter=100).fit(X)
+    np.testing.assert_array_equal(model.components_, expected.components_)
