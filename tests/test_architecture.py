@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "metrics", "plotting", "exceptions", "vectors"}
+PUBLIC = {"lincode", "dask", "metrics", "plotting", "exceptions", "vectors"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
 IMPORTS = ["lincode", "lincode.plotting", "lincode.vectors", "lincode.cli"]
 FOREIGN = {"sklearn", "joblib", "threadpoolctl"}

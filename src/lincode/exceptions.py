@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "EnergyIncreaseError",
     "InvalidInputError",
     "MissingDependencyError",
@@ -92,5 +93,16 @@ class EnergyIncreaseError(RuntimeError):
     --------
     >>> from lincode.exceptions import EnergyIncreaseError
     >>> issubclass(EnergyIncreaseError, RuntimeError)
+    True
+    """
+
+
+class ClusterError(RuntimeError):
+    """A Dask cluster cannot continue a computation, for example because it has no workers left.
+
+    Examples
+    --------
+    >>> from lincode.exceptions import ClusterError
+    >>> issubclass(ClusterError, RuntimeError)
     True
     """

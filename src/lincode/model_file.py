@@ -45,7 +45,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : SCNN, MiniBatchSCNN, SCNNCV, SAANN, ASCNN or Sparsenet
-        A fitted estimator. For an SCNNCV, its ``best_estimator_`` is saved, which is an SCNN. A
+        A fitted estimator. For an SCNNCV, its ``best_estimator_`` is saved, which is an SCNN. Of a
+        ``lincode.dask.SCNN``, the local copy is saved. A
         MiniBatchSCNN is saved with its training state, so that ``partial_fit`` continues after
         loading.
     path : path
@@ -74,6 +75,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if type(model) is SCNNCV:
         check_is_fitted(model)
         model = model.best_estimator_
+    if hasattr(model, "to_local"):  # trained on a cluster
+        model = model.to_local()
     contents, tensors = pack(model)
     header = {"format": FORMAT, "versions": _versions(), "saved": _utc_time(), **contents}
     MODEL_FILE.write(path, header, tensors)

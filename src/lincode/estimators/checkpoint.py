@@ -59,7 +59,14 @@ STATE_CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls for cls in (BatchProgress, CodeStats, Momentum, Progress, Stream, StreamGram)
 }
 """The dataclasses that a checkpoint may contain."""
-OTHER_PARAMETERS = {"n_jobs", "verbose", "callback", "checkpoint_path", "checkpoint_every"}
+OTHER_PARAMETERS = {
+    "n_jobs",
+    "verbose",
+    "callback",
+    "checkpoint_path",
+    "checkpoint_every",
+    "client",
+}
 """Parameters that may change between the interruption and the continuation."""
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What a checkpoint raises whose checksum is right, but whose contents are not."""
