@@ -39,6 +39,7 @@ SECTIONS = (
     "out_of_core",
     "shared_machine",
     "missing",
+    "dask",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
 

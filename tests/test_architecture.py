@@ -17,20 +17,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": {"exceptions"},
     "rows": {"core", "exceptions"},
     "networks": {"core", "rows", "exceptions"},
-    "estimators": {"core", "rows", "networks", "exceptions"},
+    "estimators": {"core", "rows", "networks", "exceptions", "files", "tensor_file"},
     # These use the package from outside.
     "metrics": {"exceptions"},
     "plotting": {"exceptions"},
-    "vectors": {"exceptions"},
-    "model_contents": {"core", "networks", "estimators", "exceptions"},
-    "model_file": {"estimators", "exceptions", "model_contents", "vectors"},
+    "files": set(),
+    "tensor_file": {"exceptions", "files"},
+    "vectors": {"exceptions", "files"},
+    "model_contents": {"core", "networks", "estimators", "exceptions", "tensor_file"},
+    "model_file": {"estimators", "exceptions", "model_contents", "tensor_file"},
     "dask": {"core", "rows", "networks", "estimators", "exceptions"},
     "onnx": {"core", "estimators", "exceptions"},
     "cli": {"lincode", "exceptions", "model_file", "vectors"},
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "metrics", "plotting", "exceptions", "vectors"}
+PUBLIC = {"lincode", "dask", "metrics", "plotting", "exceptions", "vectors"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
 IMPORTS = ["lincode", "lincode.plotting", "lincode.vectors", "lincode.cli"]
 FOREIGN = {"sklearn", "joblib", "threadpoolctl"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointError",
+    "ClusterError",
     "EnergyIncreaseError",
     "InvalidInputError",
     "MissingDependencyError",
@@ -48,6 +50,26 @@ class ModelFileError(InvalidInputError):
     """
 
 
+class CheckpointError(InvalidInputError):
+    """A checkpoint is damaged, or belongs to another estimator, to other parameters or other data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lincode import SCNN
+    >>> from lincode.exceptions import CheckpointError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "checkpoint")
+    ...     n_characters = path.write_text("This is not a checkpoint.")
+    ...     try:
+    ...         SCNN(2, checkpoint_path=path).fit([[1.0, 2.0], [2.0, 1.0]])
+    ...     except CheckpointError:
+    ...         print("Training cannot continue from this file.")
+    Training cannot continue from this file.
+    """
+
+
 class MissingDependencyError(ImportError):
     """A feature needs an optional package that is not installed.
 
@@ -71,5 +93,16 @@ class EnergyIncreaseError(RuntimeError):
     --------
     >>> from lincode.exceptions import EnergyIncreaseError
     >>> issubclass(EnergyIncreaseError, RuntimeError)
+    True
+    """
+
+
+class ClusterError(RuntimeError):
+    """A Dask cluster cannot continue a computation, for example because it has no workers left.
+
+    Examples
+    --------
+    >>> from lincode.exceptions import ClusterError
+    >>> issubclass(ClusterError, RuntimeError)
     True
     """

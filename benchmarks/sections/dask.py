@@ -1,0 +1,169 @@
+"""SCNN on a Dask cluster of worker processes on this machine, compared with SCNN in one process.
+
+The times are CPU times of all processes, so that other load on the machine matters little. Worker
+processes and SCNN use one thread each.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import psutil
+from distributed import Client, LocalCluster
+from measure import ALPHA, N_COMPONENTS, Row, Section
+
+import lincode.dask
+from lincode import SCNN, Iteration
+
+N_ROWS, CHUNK_ROWS = 200_000, 20_000
+
+
+PARAMETERS: dict[str, Any] = {"random_state": 0, "n_jobs": 1, "tol": 0, "init_size": None}
+"""All iterations use all rows."""
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**30}
+"""Environment variables with which worker processes keep freed memory (docs/scale.md)."""
+
+
+def run(X: Any, quick: bool) -> Section:
+    n, m, n_iter = (4000, 50, 4) if quick else (N_ROWS, N_COMPONENTS, 3)
+    chunk_rows = n // 8 if quick else CHUNK_ROWS
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "X.npy"
+        np.save(path, np.resize(X, (n, X.shape[1])))
+        alone = single_process(path, m, n_iter)
+        for n_workers, environ in ((1, ALLOCATOR), (2, ALLOCATOR), (1, None)):
+            cluster = on_cluster(path, m, n_iter, n_workers, chunk_rows, environ)
+            ratio = cluster["cpu"] / alone["cpu"]
+            setting = "allocator set" if environ else "default allocator"
+            rows.append(
+                Row(
+                    f"`lincode.dask.SCNN`, {n:,}×{X.shape[1]}, m={m}, {n_iter} iterations,"
+                    f" {n_workers} worker(s), {setting}: CPU time",
+                    f"{ratio:.2f} × that of `SCNN` ({cluster['cpu']:.0f} s and"
+                    f" {alone['cpu']:.0f} s); all processes send"
+                    f" {cluster['megabytes']:.1f} MB per iteration",
+                    "≤ 1.25 ×",
+                    ratio <= 1.25,
+                    {"SCNN": alone, **cluster},
+                )
+            )
+    rows.append(scheduler_memory(X[:2000]))
+    return Section(rows)
+
+
+class Clock:
+    """The CPU time and the bytes sent at the end of each iteration, by a callback."""
+
+    def __init__(self, cpu: Any) -> None:
+        self.cpu, self.times, self.bytes = cpu, [cpu()], [bytes_sent()]
+
+    def __call__(self, iteration: Iteration) -> None:
+        self.times.append(self.cpu())
+        self.bytes.append(bytes_sent())
+
+
+def single_process(path: Path, m: int, n_iter: int) -> dict[str, Any]:
+    """Train SCNN with one thread."""
+    clock = Clock(time.process_time)
+    wall = time.perf_counter()
+    SCNN(m, ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(np.load(path))
+    cpu = time.process_time() - clock.times[0]
+    return {"cpu": cpu, "wall": time.perf_counter() - wall, "iterations": np.diff(clock.times)}
+
+
+def on_cluster(
+    path: Path,
+    m: int,
+    n_iter: int,
+    n_workers: int,
+    chunk_rows: int,
+    environ: dict[str, int] | None,
+) -> dict[str, Any]:
+    """Train on a cluster of processes with one thread each."""
+    settings = {"distributed.nanny.pre-spawn-environ": environ} if environ else {}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+
+        def cpu() -> float:
+            return float(sum(client.run(time.process_time).values()) + time.process_time())
+
+        N, p = np.load(path, mmap_mode="r").shape
+        X = da.map_blocks(
+            load_block,
+            str(path),
+            dtype=np.float32,
+            chunks=((chunk_rows,) * (N // chunk_rows), (p,)),
+            meta=np.empty((0, 0), np.float32),
+        )
+        clock = Clock(cpu)
+        wall = time.perf_counter()
+        lincode.dask.SCNN(m, ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(X)
+        wall = time.perf_counter() - wall
+        return {
+            "cpu": cpu() - clock.times[0],
+            "wall": wall,
+            "iterations": np.diff(clock.times),
+            "megabytes": float(np.diff(clock.bytes[1:]).mean()) / 1e6,
+        }
+
+
+def load_block(path: str, block_info: Any = None) -> Any:
+    (start, stop), _ = block_info[None]["array-location"]
+    return np.array(np.load(path, mmap_mode="r")[start:stop])
+
+
+def bytes_sent() -> int:
+    """Return the bytes that all processes have sent within this machine."""
+    return int(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)
+
+
+def scheduler_memory(X: Any, n_iter: int = 50) -> Row:
+    """Measure the number of tasks and the memory of the scheduler in the course of 50 iterations.
+
+    The scheduler and the client are in this process.
+    """
+    tasks: list[int] = []
+    megabytes: list[float] = []
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+
+        def record(iteration: Iteration) -> None:
+            tasks.append(client.run_on_scheduler(count_tasks))
+            megabytes.append(resident_bytes() / 1e6)
+
+        lincode.dask.SCNN(50, ALPHA, **PARAMETERS, max_iter=n_iter, callback=record).fit(
+            da.from_array(X, chunks=(500, -1))
+        )
+    return Row(
+        f"scheduler over {n_iter} iterations, 4 chunks, m=50",
+        f"{tasks[9]} tasks after 10 and {tasks[-1]} after {len(tasks)} iterations;"
+        f" memory of scheduler and client {megabytes[9]:.0f} and {megabytes[-1]:.0f} MB",
+        "flat",
+        tasks[-1] <= tasks[9] and megabytes[-1] <= 1.05 * megabytes[9],
+        {"tasks": tasks, "megabytes": megabytes},
+    )
+
+
+def count_tasks(dask_scheduler: Any) -> int:
+    return len(dask_scheduler.tasks)
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
