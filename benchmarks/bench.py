@@ -38,8 +38,8 @@ SECTIONS = (
     "wide",
     "out_of_core",
     "shared_machine",
-    "missing",
     "dask",
+    "missing",
 )
 PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
 

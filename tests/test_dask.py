@@ -334,6 +334,8 @@ def test_bad_parameters(client: Client, fitted: lincode.dask.SCNN, digits: Any) 
     for name in ("solver", "init"):
         with pytest.raises(InvalidInputError, match="not supported on a cluster"):
             lincode.dask.SCNN(5, **{name: "paper"}).fit(X)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="sample_weight is not supported"):
+        lincode.dask.SCNN(5).fit(X, sample_weight=np.ones(600))
     with pytest.raises(InvalidInputError, match="client must be"):
         lincode.dask.SCNN(5, client="localhost").fit(X)
     with pytest.raises(InvalidInputError, match="columns, as returned by transform"):

@@ -14,6 +14,7 @@ PAGES = [
     "CONTRIBUTING.md",
     "docs/guide.md",
     "docs/large_data.md",
+    "docs/scale.md",
     "docs/encoder.md",
     "docs/refinement.md",
     "docs/missing.md",
@@ -24,6 +25,7 @@ PAGES = [
 PAGES_WITH_EXAMPLES = [
     "docs/guide.md",
     "docs/large_data.md",
+    "docs/scale.md",
     "docs/encoder.md",
     "docs/refinement.md",
     "docs/missing.md",

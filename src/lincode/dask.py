@@ -59,7 +59,8 @@ class SCNN(local.SCNN):
     Parameters
     ----------
     n_components, alpha and all others
-        See :class:`lincode.SCNN`. ``solver="paper"`` and ``init="paper"`` are not supported.
+        See :class:`lincode.SCNN`. ``solver="paper"`` and ``init="paper"`` are not supported,
+        nor are missing entries and sample weights.
         ``n_jobs`` is the number of threads of the client; each task uses one thread of its worker.
     client : distributed.Client, default=None
         The client of the cluster. None means the current client, that is usually the one that was
@@ -183,8 +184,7 @@ class SCNN(local.SCNN):
             self._check_parameters()
             if sample_weight is not None:
                 raise InvalidInputError(
-                    "sample_weight must be None on a cluster; use lincode.SCNN or"
-                    " lincode.MiniBatchSCNN for weighted samples."
+                    "sample_weight is not supported on a cluster; use lincode.SCNN."
                 )
             with closing(self._rows(self, X, reset=True)) as rows:
                 messages, outcome, sample, too_large = self._fit_rows(rows)
@@ -395,6 +395,7 @@ class SCNN(local.SCNN):
         """Return the estimator that is sent to the workers."""
         model = self.to_local()
         model.set_params(n_jobs=1, callback=None, verbose=0, init="data", random_state=None)
+        model.set_params(checkpoint_path=None)
         return model
 
     def _input_names(self) -> Any:

@@ -86,8 +86,8 @@ class MissingDependencyError(ImportError):
 class EnergyIncreaseError(RuntimeError):
     """A training step increased the energy by more than rounding errors explain.
 
-    Every step decreases the energy or leaves it unchanged. This error therefore means a bug
-    in lincode and not to bad input.
+    Every step decreases the energy or leaves it unchanged. This error is therefore
+    caused by a bug in lincode and not by bad input.
 
     Examples
     --------

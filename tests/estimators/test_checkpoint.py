@@ -235,25 +235,46 @@ def test_algorithm_of_the_paper_has_no_checkpoint(tmp_path: Path) -> None:
         SCNN(2, solver="paper", checkpoint_path=tmp_path / "c").fit(samples()[:100])
 
 
-def test_batches_of_an_iterable_continue(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_iter", [7, 27])
+@pytest.mark.parametrize("kind", ["batches", "batches, plain"])
+def test_batches_of_an_iterable_continue(kind: str, n_iter: int, tmp_path: Path) -> None:
     X, path = samples(), tmp_path / "checkpoint"
     batches = np.array_split(X, 20)
 
     def interrupt(iteration: Any) -> None:
-        if iteration.n_iter == 27:
+        if iteration.n_iter == n_iter:
             raise TrainingInterruptedError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = estimator("batches", max_iter=2).fit_batches(batches)
-        model = estimator("batches", max_iter=2, checkpoint_path=path, checkpoint_every=0)
+        expected = estimator(kind, max_iter=2).fit_batches(batches)
+        model = estimator(kind, max_iter=2, checkpoint_path=path, checkpoint_every=0)
         with pytest.raises(TrainingInterruptedError):
             model.set_params(callback=interrupt).fit_batches(batches)
         assert path.is_file()
+        if n_iter == 7:
+            with pytest.raises(CheckpointError, match="the batches ended after 3"):
+                model.set_params(callback=None).fit_batches(iter(batches[:3]))
         model.set_params(callback=None).fit_batches(batches)
     assert not path.exists()
     np.testing.assert_array_equal(model.components_, expected.components_)
     np.testing.assert_array_equal(model.energy_path_, expected.energy_path_)
+
+
+def test_fitted_model_does_not_need_the_folder_of_its_checkpoint(tmp_path: Path) -> None:
+    X, folder = samples()[:500], tmp_path / "checkpoints"
+    folder.mkdir()
+    model = SCNN(5, random_state=0, checkpoint_path=folder / "checkpoint").fit(X)
+    folder.rmdir()
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").transform(X), model.transform(X))
+
+
+def test_checkpoint_may_be_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    interrupted_fit("batches", tmp_path / "link")
+    assert (tmp_path / "target").is_file()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_array_that_is_read_in_chunks_continues(

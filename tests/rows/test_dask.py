@@ -23,6 +23,7 @@ from lincode.rows.dask import DaskRows
 from lincode.rows.dask_chunks import Chunk, Recipe, Versions, make_chunk
 from lincode.rows.dask_cluster import Chunks, balance
 from lincode.rows.memory import MemoryRows
+from lincode.rows.protocol import RowSource
 
 LAM, M = 0.1, 12
 TIMEOUT = 60
@@ -41,13 +42,6 @@ def client() -> Iterator[Client]:
         yield client
 
 
-def direct(rows: DaskRows | MemoryRows) -> DirectFactor:
-    """Return the factor of rows, which is direct for small data."""
-    factor = rows.factor()
-    assert isinstance(factor, DirectFactor)
-    return factor
-
-
 def dask_rows(client: Client, parts: list[Any], m: int = M) -> DaskRows:
     dtype = parts[0].dtype
     return DaskRows(
@@ -60,6 +54,12 @@ def pair(client: Client, X: Any) -> tuple[DaskRows, MemoryRows]:
     ends = [0, 1, 37, 37, 300, X.shape[0]]
     parts = [X[a:b] for a, b in itertools.pairwise(ends)]
     return dask_rows(client, parts), MemoryRows(X, M, n_threads=1)
+
+
+def singular_values(rows: RowSource) -> Any:
+    factor = rows.factor()
+    assert isinstance(factor, DirectFactor)
+    return factor.s2
 
 
 def weights(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -107,7 +107,8 @@ def test_answers_equal_those_of_rows_in_memory(
     assert rows.dtype == memory.dtype
     assert_allclose(rows.row_lengths().longest, memory.row_lengths().longest)
     assert_allclose(rows.row_lengths().mean, memory.row_lengths().mean)
-    assert_allclose(direct(rows).s2, direct(memory).s2, rtol=1e-8)
+    assert_allclose(singular_values(rows), singular_values(memory), rtol=1e-8)
+    assert not rows.has_missing
     indices = np.array([599, 0, 300, 1, 36, 37, 0])
     assert scipy.sparse.issparse(rows.take(indices)) == (kind == "csr")
     difference = rows.take(indices) - memory.take(indices)
@@ -152,7 +153,8 @@ def test_subset_is_in_memory(client: Client, digits: Any) -> None:
 def test_wide_rows_are_factored_like_rows_in_memory(client: Client, digits: Any) -> None:
     X = digits[:20]
     rows = dask_rows(client, [X[:7], X[7:]])
-    assert_allclose(direct(rows).s2, direct(MemoryRows(X, M, n_threads=1)).s2, rtol=1e-10)
+    expected = singular_values(MemoryRows(X, M, n_threads=1))
+    assert_allclose(singular_values(rows), expected, rtol=1e-10)
     rows.close()
 
 

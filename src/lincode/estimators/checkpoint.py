@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -85,10 +86,12 @@ class Checkpoint:
     """
 
     def __init__(self, estimator: BaseEstimator, data: dict[str, Any]) -> None:
-        self.path = None if estimator.checkpoint_path is None else Path(estimator.checkpoint_path)
+        # The target of a symbolic link is written, and the temporary file is beside it.
+        path = estimator.checkpoint_path
+        self.path = None if path is None else _writable(path)
         self.every = float(estimator.checkpoint_every)
         self.identity: dict[str, Any] = {
-            "class": type(estimator).__name__,
+            "class": _class_name(type(estimator)),
             "parameters": _describe_parameters(estimator),
             "data": data,
         }
@@ -121,7 +124,7 @@ class Checkpoint:
             if not isinstance(before, dict):
                 raise CheckpointError(f"{self.path} is damaged; {CHECKPOINT_FILE.advice}.")
             for name in sorted(set(before) | set(now)):
-                if before.get(name) != now.get(name):
+                if not _agree(before.get(name), now.get(name)):
                     self._refuse(what + name, before.get(name), now.get(name))
 
     def _refuse(self, what: str, before: Any, now: Any) -> None:
@@ -190,12 +193,26 @@ def _describe_parameters(estimator: BaseEstimator) -> dict[str, Any]:
 def check_checkpoint_parameters(path: Any, every: Any) -> None:
     """Check the parameters ``checkpoint_path`` and ``checkpoint_every``."""
     check_number("checkpoint_every", every, 0)
-    if path is None:
-        return
-    if not isinstance(path, str | os.PathLike):
+    if path is not None and not isinstance(path, str | os.PathLike):
         raise InvalidInputError(f"checkpoint_path must be None or a path, got {path!r}.")
+
+
+def _class_name(cls: type[Any]) -> str:
+    """Return a name that distinguishes lincode.SCNN and lincode.dask.SCNN."""
+    return "dask.SCNN" if cls.__module__ == "lincode.dask" else cls.__name__
+
+
+def _agree(before: Any, now: Any) -> bool:
+    """Return whether two values are equal, except for rounding in sums over rows."""
+    if isinstance(before, float) and isinstance(now, float):
+        return math.isclose(before, now, rel_tol=1e-9)
+    return bool(before == now)
+
+
+def _writable(path: str | os.PathLike[str]) -> Path:
+    """Return the file that is written at ``path``, or raise an error if it cannot be written."""
     try:
-        check_output_path(path)
+        return check_output_path(path)
     except OSError as error:
         raise InvalidInputError(
             f"checkpoint_path must be a file that can be written, got {os.fspath(path)!r}: {error}."

@@ -33,7 +33,7 @@ from lincode.estimators.validation import (
     parse_alpha,
     unchanged_on_failure,
 )
-from lincode.exceptions import InvalidInputError
+from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.networks.scnn import SCNNTraining, Trained
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.scnn_online import (
@@ -414,8 +414,9 @@ class MiniBatchSCNN(BaseSCNN):
             m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
             checkpoint = Checkpoint(self, describe_data((N, p), samples.X.dtype, samples.lengths))
             progress = checkpoint.load() or self._progress(None, int(rng.randint(2**31)))
-            # The last rows before the interruption are read again, because the end needs them.
-            first = max(0, progress.n_steps - n_recent_batches(N, size, n_calibration_rows(m)))
+            # The end of plain dictionary learning needs the last rows before the interruption.
+            n_again = n_recent_batches(N, size, n_calibration_rows(m)) if online else 0
+            first = max(0, progress.n_steps - n_again)
             with (
                 blas_threads(matrix_threads(max(m, p), n_threads)),
                 closing(batches_from(progress.seed, first)) as batches,
@@ -587,10 +588,14 @@ class MiniBatchSCNN(BaseSCNN):
         self._restore(progress, rule)
         start = time.perf_counter()
         self.stop_reason_ = MAX_ITER_REASON
+        learned: SCNNTraining | OnlineBatch | None = None
         for number, batch in enumerate(batches, first):
             if number < progress.n_steps:
-                recent.add(batch.X)
+                if online:
+                    recent.add(batch.X)
                 continue
+            if number > progress.n_steps:  # so that there is a batch left to continue with
+                checkpoint.save_if_due(partial(self._progress, rule, progress.seed))
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False, online=online)
             X = batch.X
@@ -599,13 +604,19 @@ class MiniBatchSCNN(BaseSCNN):
             if self._on_batch(previous, n_batches(), time.perf_counter() - start):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
-            scale = float(np.nanmean(np.square(X)) if batch.has_missing else row_squares(X).mean())
-            scale = scale if batch.has_missing else scale / X.shape[1]
+            if batch.has_missing:
+                scale = float(np.nanmean(np.square(X)))
+            else:
+                scale = float(np.average(row_squares(X), weights=batch.weights)) / X.shape[1]
             if rule.add(X.shape[0], self._stream.batch_energy, scale):
                 self.stop_reason_ = CONVERGED_REASON
                 break
-            if self.n_steps_ < n_batches():
-                checkpoint.save_if_due(partial(self._progress, rule, progress.seed))
+        if learned is None:
+            raise CheckpointError(
+                f"the batches ended after {number + 1}, but the checkpoint was written after"
+                f" {progress.n_steps} batches; use the same batches to continue, or another"
+                " checkpoint_path to start again."
+            )
         if isinstance(learned, SCNNTraining):
             self._set_batch_weights(learned.rows, learned.result())
             return X

@@ -150,10 +150,10 @@ class SCNN(BaseSCNN):
         The number of samples in the first stage of training. With many samples, training starts on
         a random subset, continues on subsets that are four times as large as the one before, and
         ends on all samples. The last stage then needs few iterations. A subset has at most a third
-        of the samples. "auto" means max(1000, 10 * n_components) if there are at least
-        10,000 samples, and all samples otherwise. None means that all
-        iterations use all samples, which is also the case with ``warm_start=True`` after the first
-        ``fit``, ``init="paper"`` or ``solver="paper"``.
+        of the samples, and at most 1 GiB. "auto" means max(1000, 10 * n_components) if there are at
+        least 10,000 samples, and all samples otherwise. None means that all iterations use all
+        samples, which is also the case with ``warm_start=True`` after the first ``fit``,
+        ``init="paper"`` or ``solver="paper"``.
     solver : {"auto", "paper"}, default="auto"
         "auto" uses an accelerated method for each step. "paper" is Algorithm 1 of the paper with
         its plain gradient iterations. It is slow and meant as a reference. It does not replace
@@ -427,7 +427,8 @@ class SCNN(BaseSCNN):
         if self.init_size is None or self.solver == "paper" or start.U is not None:
             return []
         first = None if isinstance(self.init_size, str) else self.init_size
-        return subset_sizes(N, len(start.D), first)
+        m, p = start.D.shape
+        return subset_sizes(N, p, m, first)
 
     def _start(self, rows: MemoryRows, D: Array | None, rng: np.random.RandomState) -> Start:
         """Return the start of training, from the dictionary D if given, and set the codes."""

@@ -39,6 +39,8 @@ GROWTH = 4
 """The ratio of the sizes of two subsets."""
 MAX_FRACTION = 1 / 3
 """A subset has at most this fraction of all rows."""
+MAX_SUBSET_BYTES = 2**30
+"""A subset is copied to memory, and has at most this size with its codes."""
 MAX_STAGE_TOL, STAGE_TOL_FACTOR = 2e-3, 0.02
 """A stage of n rows ends when the relative change is at most 0.02 m/n, and at most 0.002."""
 RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
@@ -51,13 +53,13 @@ THRESHOLD_ROWS = 2000
 """The number of rows from which the threshold of the initial codes is computed."""
 
 
-def subset_sizes(N: int, m: int, first: int | None = None) -> list[int]:
+def subset_sizes(N: int, p: int, m: int, first: int | None = None) -> list[int]:
     """Return the sizes of the subsets for N rows and m units, without the last stage of N rows."""
     size = max(MIN_ROWS, ROWS_PER_UNIT * m) if first is None else first
     sizes: list[int] = []
     if first is None and N < MIN_TOTAL_ROWS:
         return sizes
-    while size <= MAX_FRACTION * N:
+    while size <= MAX_FRACTION * N and size * (p + m) * 8 <= MAX_SUBSET_BYTES:
         sizes.append(size)
         size *= GROWTH
     return sizes
@@ -242,6 +244,7 @@ def _ridge_from_sample(
 ) -> float:
     """Choose the ridge from some of the rows, the first ones in the given order."""
     N, p = rows.shape
+    total = float(N if rows.weights is None else rows.weights.sum())
     n = max(RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE * p)
     sample = rows.subset(np.sort(order[:n])) if n < N else rows
-    return choose_ridge_for(sample, D, weights, N)
+    return choose_ridge_for(sample, D, weights, total)

@@ -61,6 +61,11 @@ class DaskRows:
         The number of threads of the client that process a ``subset``.
     """
 
+    weights: None = None
+    """Rows on a cluster have no weights"""
+    missing: None = None
+    """No entries are missing"""
+
     def __init__(
         self,
         client: Client,
@@ -86,7 +91,6 @@ class DaskRows:
         self.ends = np.cumsum([scan.n for scan in self.scans])
         self.n_lost = 0
         """How often the codes of a chunk were computed anew because a worker was lost"""
-        self.weights = self.missing = None  # all rows count once, and all entries are observed
         self._factor: EncoderFactor | None = None
         self._n_versions = 0
         self._kept = -1
@@ -114,18 +118,14 @@ class DaskRows:
         return self._dtype
 
     @property
+    def has_missing(self) -> bool:
+        """Missing entries are not supported on a cluster."""
+        return False
+
+    @property
     def largest(self) -> float:
         """The largest absolute value of X; NaN or infinite if X is not finite."""
         return float(np.max([scan.largest for scan in self.scans]))
-
-    @property
-    def has_missing(self) -> bool:
-        """Whether entries of X are missing, which is not supported here."""
-        return False
-
-    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
-        """Return the statistics of the present codes, because no entries are missing."""
-        return self.stats()
 
     def row_lengths(self) -> RowLengths:
         """Return the length of the longest row and the mean length."""
@@ -138,8 +138,9 @@ class DaskRows:
         for scan, end in zip(self.scans, self.ends, strict=True):
             if not np.isfinite(scan.largest):
                 raise InvalidInputError(
-                    f"X contains NaN or infinity in rows {end - scan.n} to {end - 1}; remove or"
-                    " replace these values. lincode.SCNN and lincode.MiniBatchSCNN accept NaN."
+                    f"X contains NaN or infinity in rows {end - scan.n} to {end - 1}. Missing"
+                    " entries are not supported on a cluster; use lincode.SCNN, or replace these"
+                    " values."
                 )
 
     def factor(self) -> EncoderFactor:
@@ -225,6 +226,10 @@ class DaskRows:
             raise
         self.n_lost += result.n_lost
         return result.stats  # type: ignore[no-any-return]
+
+    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
+        """Return the statistics of the present codes, because no entries are missing."""
+        return self.stats()
 
     def code_residual(self, problem: CodeProblem) -> float:
         """Return the largest optimality residual of the present codes."""
