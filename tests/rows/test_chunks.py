@@ -67,13 +67,13 @@ def test_chunks_are_read_once_per_pass_in_random_order(monkeypatch: pytest.Monke
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 10 * 24)
     monkeypatch.setattr(chunks, "BUFFER_BYTES", 50 * 24)
     lazy = Lazy(numbered(200))
-    batches = list(ChunkedRows(lazy).shuffled_batches(20, 1, 0))
+    batches = list(ChunkedRows(lazy).shuffled_batches(20, 1, 2))
     starts = [rows.start for rows in lazy.read]
     assert sorted(starts) == list(range(0, 200, 10))
     assert max(starts[:5]) - min(starts[:5]) > 100  # they come from all parts of the array
     # A batch of 20 rows mixes more than the two chunks that would suffice.
     assert np.mean([len(np.unique(batch[:, 0] // 10)) for batch in batches]) > 4
-    again = list(ChunkedRows(lazy).shuffled_batches(20, 1, 0))
+    again = list(ChunkedRows(lazy).shuffled_batches(20, 1, 2))
     assert_array_equal(np.vstack(batches), np.vstack(again))
     other = list(ChunkedRows(lazy).shuffled_batches(20, 1, 1))
     assert not np.array_equal(np.vstack(batches), np.vstack(other))
