@@ -128,7 +128,9 @@ class MiniBatchSCNN(BaseSCNN):
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
-        learning; the encoder is then fitted once, after training.
+        learning on small batches; the encoder is then fitted once, after training. Samples with
+        missing entries or weights are learned in the same way as with the encoder, also if the
+        weight is 0, with the ``batch_size`` and ``half_life`` of that case.
     encoder_ridge : float or "auto", default="auto"
         The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
         energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
@@ -453,7 +455,7 @@ class MiniBatchSCNN(BaseSCNN):
             Arrays or CSR matrices of shape (any, n_features), each with at least ten times
             ``n_components`` samples. If it is a callable, or an iterable that is not an iterator,
             such as a list, at most ``max_iter`` passes are made. An iterator, such as a generator,
-            gives one pass.
+            gives one pass. Missing entries are not supported here; use ``partial_fit``.
         y : ignored
 
         Returns
