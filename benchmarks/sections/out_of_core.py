@@ -28,6 +28,7 @@ from lincode import MiniBatchSCNN
 
 def drop_cache():
     file = os.open(sys.argv[1], os.O_RDONLY)
+    os.fsync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(file)
 
@@ -38,14 +39,16 @@ class Slices:
     def __getitem__(self, rows):
         return self.X[rows]
 
-mapped = np.load(sys.argv[1], mmap_mode="r")
 seconds = {}
-for name, X in (("random rows", mapped), ("chunks", Slices(mapped))):
-    drop_cache()
+for name in ("random rows", "chunks"):
+    drop_cache()  # pages that are mapped are not dropped, so the file is opened afterwards
+    mapped = np.load(sys.argv[1], mmap_mode="r")
+    X = Slices(mapped) if name == "chunks" else mapped
     scnn = MiniBatchSCNN(2, alpha=1.0, max_iter=1, max_no_improvement=None, n_jobs=1)
     start = time.perf_counter()
     scnn.set_params(random_state=0).fit(X)
     seconds[name] = time.perf_counter() - start
+    del X, mapped
 print(json.dumps(seconds))
 """
 """Training with two units takes hardly any time, so that mostly the reading is measured."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from contextlib import closing
 from typing import Any
 
@@ -17,6 +18,7 @@ from lincode.core.energy import lam_max
 from lincode.core.types import Rows
 from lincode.estimators import scnn as local
 from lincode.estimators.calibration import REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT
+from lincode.estimators.checkpoint import Checkpoint, describe_data
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_scale, unchanged_on_failure
@@ -123,6 +125,8 @@ class SCNN(local.SCNN):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
@@ -153,6 +157,8 @@ class SCNN(local.SCNN):
             n_jobs=n_jobs,
             random_state=random_state,
             warm_start=warm_start,
+            checkpoint_path=checkpoint_path,
+            checkpoint_every=checkpoint_every,
             verbose=verbose,
             callback=callback,
         )
@@ -165,6 +171,7 @@ class SCNN(local.SCNN):
         ----------
         X : Dask array or data frame of shape (n_samples, n_features)
             The training samples. The blocks of an array may be dense or SciPy sparse matrices.
+            Missing entries are not supported here.
         y : ignored
         sample_weight : None
             Weights are not supported on a cluster.
@@ -200,9 +207,11 @@ class SCNN(local.SCNN):
             if self.verbose:
                 print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
             sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-            _, outcome = self._train(rows, start.D, start.C, sizes, rng)
+            checkpoint = Checkpoint(self, describe_data(rows.shape, rows.dtype, lengths))
+            _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
         self.n_lost_chunks_ = rows.n_lost
         messages = self._refine(self._refinement_sample(rows))
+        checkpoint.remove()
         return messages, outcome, take_sample(rows, 1000), too_large
 
     def _rows(self, estimator: SCNN | None, X: Any, *, reset: bool) -> DaskRows:
@@ -386,6 +395,7 @@ class SCNN(local.SCNN):
         """Return the estimator that is sent to the workers."""
         model = self.to_local()
         model.set_params(n_jobs=1, callback=None, verbose=0, init="data", random_state=None)
+        model.set_params(checkpoint_path=None)
         return model
 
     def _input_names(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointError",
     "ClusterError",
     "EnergyIncreaseError",
     "InvalidInputError",
@@ -49,6 +50,26 @@ class ModelFileError(InvalidInputError):
     """
 
 
+class CheckpointError(InvalidInputError):
+    """A checkpoint is damaged, or belongs to another estimator, to other parameters or other data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lincode import SCNN
+    >>> from lincode.exceptions import CheckpointError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "checkpoint")
+    ...     n_characters = path.write_text("This is not a checkpoint.")
+    ...     try:
+    ...         SCNN(2, checkpoint_path=path).fit([[1.0, 2.0], [2.0, 1.0]])
+    ...     except CheckpointError:
+    ...         print("Training cannot continue from this file.")
+    Training cannot continue from this file.
+    """
+
+
 class MissingDependencyError(ImportError):
     """A feature needs an optional package that is not installed.
 
@@ -65,8 +86,8 @@ class MissingDependencyError(ImportError):
 class EnergyIncreaseError(RuntimeError):
     """A training step increased the energy by more than rounding errors explain.
 
-    Every step decreases the energy or leaves it unchanged. This error therefore means a bug
-    in lincode and not to bad input.
+    Every step decreases the energy or leaves it unchanged. This error is therefore
+    caused by a bug in lincode and not by bad input.
 
     Examples
     --------

@@ -7,6 +7,7 @@ write files; :mod:`lincode.model_file` writes and reads their results.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from operator import attrgetter
@@ -25,11 +26,10 @@ from lincode.estimators.sparsenet import Sparsenet
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import Momentum
 from lincode.networks.scnn_minibatch import Stream
+from lincode.tensor_file import from_json, to_json
 
 PARAMETER = "parameter."
 """Prefix of arrays that are constructor parameters. Other arrays are fitted attributes."""
-SCALAR_TYPES = frozenset(np.dtype(code).name for code in "?bhiqBHIQefd")
-"""Names of the NumPy scalar types that are stored together with their type."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _pack_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Any], list[s
             tensors[PARAMETER + name] = value if is_float else value.astype(np.float64)
             continue
         try:
-            values[name] = to_json(value)
+            values[name] = to_json(os.fspath(value) if isinstance(value, os.PathLike) else value)
         except InvalidInputError:
             left_out.append(name)
     return values, tensors, left_out
@@ -267,47 +267,3 @@ def _nest_stream(attributes: dict[str, Any]) -> dict[str, Any]:
             stream["XtX"] = StreamGram(**fields("_stream.XtX."), n_rows=stream["n_seen"])
         own["_stream"] = Stream(**stream, stats=stats, momentum=momentum)
     return own
-
-
-def to_json(value: Any) -> Any:
-    """Convert a value to one that JSON can represent; ``from_json`` restores value and type.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lincode.model_contents import from_json, to_json
-    >>> to_json(np.float32(0.5))
-    {'type': 'float32', 'value': 0.5}
-    >>> from_json(to_json(float("inf")))
-    inf
-    """
-    if isinstance(value, np.dtype) and value.name in SCALAR_TYPES:
-        return {"type": "dtype", "value": value.name}
-    if isinstance(value, np.generic) and value.dtype.name in SCALAR_TYPES:
-        return {"type": value.dtype.name, "value": to_json(value.item())}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"type": "float", "value": repr(value)}
-    if isinstance(value, list):
-        return [to_json(entry) for entry in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"type": "dict", "value": {key: to_json(entry) for key, entry in value.items()}}
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    raise InvalidInputError(f"{value!r} must be a number, a string or a list or dict of these.")
-
-
-def from_json(value: Any) -> Any:
-    """Convert a result of ``to_json`` back."""
-    if isinstance(value, list):
-        return [from_json(entry) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    kind, content = value["type"], value["value"]
-    if kind == "dict":
-        return {key: from_json(entry) for key, entry in content.items()}
-    if kind == "float":
-        return float(content)
-    name = content if kind == "dtype" else kind
-    if name not in SCALAR_TYPES:
-        raise InvalidInputError(f"the type {name!r} is not known.")
-    return np.dtype(name) if kind == "dtype" else np.dtype(name).type(from_json(content))

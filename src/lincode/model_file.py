@@ -1,21 +1,16 @@
 """Save and load fitted estimators as safetensors files. Loading never runs code from the file.
 
-The arrays are the tensors of the file. A JSON text in its metadata, under the key "lincode",
-contains the class, the parameters and all other fitted attributes. A checksum covers both,
-because a changed bit in an array cannot be detected otherwise.
+The JSON header of the file (``tensor_file.py``) contains the class, the parameters and all fitted
+attributes that are not arrays.
 """
 
 from __future__ import annotations
 
 import datetime
-import errno
-import hashlib
-import json
 import os
 import platform
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +20,19 @@ from sklearn.utils.validation import check_is_fitted
 from lincode.estimators.cv import SCNNCV
 from lincode.exceptions import ModelFileError
 from lincode.model_contents import MODEL_CLASSES, pack, unpack
-from lincode.vectors import atomic_write
+from lincode.tensor_file import FileKind
 
 FORMAT = 2
 """Version of the format. It increases when the stored attributes or their meaning change."""
 OLDEST_FORMAT = 2
 """The oldest format that can be read. Files of format 1 have no calibration of the encoder."""
+MODEL_FILE = FileKind(
+    key="lincode",
+    name="model file",
+    writer="lincode.save",
+    advice="save the model again",
+    error=ModelFileError,
+)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -70,8 +72,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((loaded.transform(X) == scnn.transform(X)).all())
     True
     """
-    from safetensors.numpy import save as to_bytes  # Imported only when a file is written.
-
     if type(model) is SCNNCV:
         check_is_fitted(model)
         model = model.best_estimator_
@@ -79,10 +79,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         model = model.to_local()
     contents, tensors = pack(model)
     header = {"format": FORMAT, "versions": _versions(), "saved": _utc_time(), **contents}
-    text = json.dumps(header, allow_nan=False)
-    data = to_bytes(tensors, metadata={"lincode": text, "sha256": _checksum(text, tensors)})
-    with atomic_write(path) as file:
-        file.write(data)
+    MODEL_FILE.write(path, header, tensors)
     if contents["left_out"]:
         warnings.warn(
             f"{type(model).__name__}: {', '.join(contents['left_out'])} cannot be stored in a"
@@ -133,7 +130,8 @@ def describe(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         file was written) and "left_out" (parameters that could not be stored).
     """
     name = os.fspath(path)
-    header, tensors = _read(name)
+    header, tensors = MODEL_FILE.read(name)
+    _check_header(name, header)
     try:
         model = unpack(header, tensors)
     except (
@@ -162,52 +160,9 @@ def _utc_time() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _checksum(text: str, tensors: dict[str, Any]) -> str:
-    """Return the SHA-256 of the header and of all tensors with names, types and shapes."""
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        array = tensors[name]
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _read(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the tensors of a model file whose checksum is correct."""
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(name)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a model file, got a folder", name)
-    path.stat()  # Raises FileNotFoundError.
-    if not path.is_file():
-        raise ModelFileError(f"{name} must be a model file, but it is a device or a pipe.")
+def _check_header(name: str, header: dict[str, Any]) -> None:
+    """Check that this version of lincode knows the format and the class."""
     try:
-        with safe_open(name, framework="np") as file:
-            metadata = file.metadata()
-            header = _parse_header(name, metadata)
-            keys = file.keys()
-            if {file.get_slice(key).get_dtype() for key in keys} - {"F32", "F64"}:
-                raise ModelFileError(f"{name} is damaged: an array has an unknown type.")
-            tensors = {key: np.array(file.get_tensor(key)) for key in keys}
-    except SafetensorError as error:
-        raise ModelFileError(
-            f"{name} is not a model file of lincode, or it is damaged or truncated ({error}). Use"
-            " a file that lincode.save or `lincode fit` wrote, or save the model again."
-        ) from error
-    if _checksum(metadata["lincode"], tensors) != metadata.get("sha256"):
-        raise ModelFileError(
-            f"{name} is damaged: its contents do not match its checksum; save the model again."
-        )
-    return header, tensors
-
-
-def _parse_header(name: str, metadata: Any) -> dict[str, Any]:
-    """Return the header if this version of lincode knows its format and class."""
-    if not metadata or "lincode" not in metadata:
-        raise ModelFileError(f"{name} is a safetensors file, but lincode.save did not write it.")
-    try:
-        header: dict[str, Any] = json.loads(metadata["lincode"])
         version, class_name = int(header["format"]), str(header["class"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{name} is damaged: its header cannot be read ({error}).") from error
@@ -227,4 +182,3 @@ def _parse_header(name: str, metadata: Any) -> dict[str, Any]:
             f"{name} contains a {class_name[:40]!r}, but this version of lincode knows only"
             f" {', '.join(MODEL_CLASSES)}; upgrade lincode if a later version wrote the file."
         )
-    return header

@@ -216,7 +216,7 @@ def test_second_fit_is_independent_of_the_first(digits: Any) -> None:
 def test_batches_have_nearly_equal_size(digits: Any) -> None:
     scnn = network(batch_size=100)
     samples = check_samples(None, digits[:501], reset=False)
-    sizes = [len(batch.X) for batch in scnn._batches(samples, np.random.RandomState(0))]
+    sizes = [len(batch.X) for batch in scnn._batches(samples, 0)]
     assert sizes == [84, 84, 84, 83, 83, 83] * scnn.max_iter
 
 

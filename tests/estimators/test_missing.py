@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from lincode import SCNN, SCNNCV, MiniBatchSCNN, SparseCoder, scnn_path, sparse_encode
 from lincode.estimators.samples import check_samples
 from lincode.exceptions import InvalidInputError
+from lincode.rows import memory
 
 ALGORITHMS = ["encoder", "exact", "lasso", "omp", "ols"]
 
@@ -290,3 +291,38 @@ def test_fit_does_not_change_its_input(digits: Any) -> None:
     SCNN(8, random_state=0, max_iter=5).fit(X).reconstruct(X)
     MiniBatchSCNN(8, random_state=0).partial_fit(X).partial_fit(X)
     assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"batch_size": 150}])
+def test_plain_dictionary_learning_on_batches(digits: Any, parameters: dict[str, Any]) -> None:
+    """Batches with missing entries or weights are learned by the alternation, others are not."""
+    X, missing = with_holes(digits)
+    scnn = MiniBatchSCNN(32, random_state=0, encoder_weight=0.0, max_iter=2, **parameters).fit(X)
+    assert np.isfinite(scnn.components_).all()
+    scnn.set_params(transform_algorithm="lasso")
+    by_means = rms(np.broadcast_to(digits.mean(axis=0), X.shape), digits, missing)
+    assert rms(scnn.reconstruct(X), digits, missing) < by_means
+    stream = MiniBatchSCNN(16, random_state=0, encoder_weight=0.0)
+    for batch in (digits[:200], X[200:400], digits[400:]):
+        stream.partial_fit(batch)
+    stream.partial_fit(digits[:200], sample_weight=np.full(200, 0.5))
+    assert np.isfinite(stream.transform(X)).all()
+
+
+@pytest.mark.parametrize("cls", [SCNN, MiniBatchSCNN])
+def test_wide_data_with_an_iterative_factor(
+    digits: Any, cls: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, _ = with_holes(digits[:120])
+    counts = np.random.default_rng(0).integers(1, 3, len(X))
+    parameters: dict[str, Any] = {"init": digits[:8], "encoder_ridge": 0.1, "max_iter": 10}
+    direct = cls(8, **parameters).fit(X, sample_weight=counts)
+    monkeypatch.setattr(memory, "MAX_DIRECT_BYTES", 0)
+    scnn = cls(8, **parameters).fit(X, sample_weight=counts)
+    if cls is SCNN:
+        assert np.all(np.diff(scnn.energy_path_) <= 0)
+    assert_allclose(scnn.energy_, direct.energy_, rtol=0.05)
+    scnn = MiniBatchSCNN(8, init=digits[:8])
+    for rows in (slice(60), slice(60, 120)):
+        scnn.partial_fit(X[rows], sample_weight=counts[rows])
+    assert np.isfinite(scnn.transform(X)).all()

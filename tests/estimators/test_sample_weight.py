@@ -162,3 +162,11 @@ def test_metadata_routing_in_a_pipeline(digits: Any) -> None:
         StandardScaler().fit_transform(X), sample_weight=counts
     )
     assert_array_equal(pipeline[-1].components_, expected.components_)
+
+
+def test_weights_of_samples_that_are_not_in_memory_are_refused(
+    digits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lincode.estimators.minibatch.is_lazy", lambda X: True)
+    with pytest.raises(InvalidInputError, match="partial_fit with the weights of each batch"):
+        MiniBatchSCNN(4).fit(digits[:50], sample_weight=np.ones(50))

@@ -40,6 +40,10 @@ class ListOfChunks:
     def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
         raise NotImplementedError
 
+    @property
+    def weights(self) -> None:
+        return None
+
     def row_lengths(self) -> RowLengths:
         norms = np.concatenate([np.linalg.norm(part, axis=1) for part in self.parts])
         return RowLengths(float(norms.max()), float(norms.mean()))

@@ -45,11 +45,15 @@ def run(
 
 
 def test_sizes_grow_by_a_factor_of_four_up_to_a_third_of_the_rows() -> None:
-    assert subset_sizes(48_000, 400) == [4000, 16_000]
-    assert subset_sizes(47_999, 400) == [4000]
-    assert subset_sizes(10_000, 2) == [1000]
-    assert subset_sizes(9999, 2) == []
-    assert subset_sizes(600, 50, first=10) == [10, 40, 160]
+    assert subset_sizes(48_000, 784, 400) == [4000, 16_000]
+    assert subset_sizes(47_999, 784, 400) == [4000]
+    assert subset_sizes(10_000, 5, 2) == [1000]
+    assert subset_sizes(9999, 5, 2) == []
+    assert subset_sizes(600, 5, 50, first=10) == [10, 40, 160]
+
+
+def test_subsets_have_at_most_a_gibibyte() -> None:
+    assert subset_sizes(10**9, 784, 400) == [4000, 16_000, 64_000]
 
 
 def test_tolerance_of_a_stage_decreases_with_its_size_and_is_at_least_tol() -> None:

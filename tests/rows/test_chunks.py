@@ -56,7 +56,7 @@ def test_every_pass_contains_every_row_once(
         patch.setattr(chunks, "CHUNK_BYTES", size * 24)
         patch.setattr(chunks, "BUFFER_BYTES", 0)
         source = ChunkedRows(lazy)
-        batches = list(source.shuffled_batches(batch_size, 2, np.random.RandomState(0)))
+        batches = list(source.shuffled_batches(batch_size, 2, 0))
     assert [batch.shape[0] for batch in batches] == 2 * batch_sizes(N, batch_size)
     rows = np.vstack([batch.toarray() if sparse else batch for batch in batches])
     for one_pass in (rows[:N], rows[N:]):
@@ -67,15 +67,15 @@ def test_chunks_are_read_once_per_pass_in_random_order(monkeypatch: pytest.Monke
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 10 * 24)
     monkeypatch.setattr(chunks, "BUFFER_BYTES", 50 * 24)
     lazy = Lazy(numbered(200))
-    batches = list(ChunkedRows(lazy).shuffled_batches(20, 1, np.random.RandomState(0)))
+    batches = list(ChunkedRows(lazy).shuffled_batches(20, 1, 2))
     starts = [rows.start for rows in lazy.read]
     assert sorted(starts) == list(range(0, 200, 10))
-    assert starts != sorted(starts)
+    assert max(starts[:5]) - min(starts[:5]) > 100  # they come from all parts of the array
     # A batch of 20 rows mixes more than the two chunks that would suffice.
     assert np.mean([len(np.unique(batch[:, 0] // 10)) for batch in batches]) > 4
-    again = list(ChunkedRows(lazy).shuffled_batches(20, 1, np.random.RandomState(0)))
+    again = list(ChunkedRows(lazy).shuffled_batches(20, 1, 2))
     assert_array_equal(np.vstack(batches), np.vstack(again))
-    other = list(ChunkedRows(lazy).shuffled_batches(20, 1, np.random.RandomState(1)))
+    other = list(ChunkedRows(lazy).shuffled_batches(20, 1, 1))
     assert not np.array_equal(np.vstack(batches), np.vstack(other))
 
 
@@ -288,7 +288,8 @@ def test_closed_prefetch_closes_its_items_and_leaves_no_thread() -> None:
         finally:
             closed.append(True)
 
-    incoming = prefetch(items())
+    source = items()  # with this reference, it is not closed by the garbage collector
+    incoming = prefetch(source)
     next(incoming)
     incoming.close()
     assert closed == [True]

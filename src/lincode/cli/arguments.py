@@ -109,6 +109,18 @@ def _add_training_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of rows in a batch (implies --minibatch)",
     )
+    add(
+        "--checkpoint-path",
+        metavar="FILE",
+        help="save the state of training to this file; after an interruption, the same command"
+        " continues from it",
+    )
+    add(
+        "--checkpoint-every",
+        type=nonnegative_number,
+        metavar="SECONDS",
+        help="time between two checkpoints (default: 60)",
+    )
     add("--dtype", choices=("float32", "float64"), help="convert X (default: as it is)")
 
 

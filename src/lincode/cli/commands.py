@@ -67,7 +67,7 @@ def fit(args: argparse.Namespace) -> None:
             vectors.check_finite()  # This error says in which row and column the NaN is.
             raise
         n = vectors.X.shape[0]
-    model.set_params(callback=None)
+    model.set_params(callback=None, checkpoint_path=None)
     if vectors.names is not None:
         model.feature_names_in_ = np.array(vectors.names, dtype=object)
     save(model, args.output)

@@ -85,11 +85,12 @@ def evaluate_fold(
 ) -> dict[str, list[float]]:
     """Return the sparsity and the criterion for each alpha, on the samples ``test``.
 
-    The networks are fitted to the samples ``train``, without the callback: they are comparable
-    only if every network is fully trained. Weights are used for fitting only.
+    The networks are fitted to the samples ``train``, without the callback and checkpoints: they are
+    comparable only if every network is fully trained. Weights are used for fitting only.
     """
     w = None if weights is None else weights[train]
-    networks = _fit_networks(clone(network).set_params(callback=None), X[train], w, alphas)
+    network = clone(network).set_params(callback=None, checkpoint_path=None)
+    networks = _fit_networks(network, X[train], w, alphas)
     codes = [fitted.transform(X[test]) for fitted in networks]
     # With split_sign, the codes have twice as many columns as there are units.
     n_codes = len(test) * len(networks[0].components_)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,6 +19,12 @@ from lincode.core.calibration import n_calibration_rows
 from lincode.core.types import Array, Rows, row_squares
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.batch_input import BatchInput, n_sampled_rows, scan_chunks
+from lincode.estimators.checkpoint import (
+    BatchProgress,
+    Checkpoint,
+    check_checkpoint_parameters,
+    describe_data,
+)
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.user_warnings import warn_user
@@ -25,7 +33,7 @@ from lincode.estimators.validation import (
     parse_alpha,
     unchanged_on_failure,
 )
-from lincode.exceptions import InvalidInputError
+from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.networks.scnn import SCNNTraining, Trained
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.scnn_online import (
@@ -37,8 +45,8 @@ from lincode.networks.scnn_online import (
 )
 from lincode.networks.stopping import BatchStopping
 from lincode.networks.training import Callback, Iteration, Reason
-from lincode.rows.batches import BatchRows, RecentRows
-from lincode.rows.chunks import ChunkedRows, is_lazy
+from lincode.rows.batches import BatchRows, RecentRows, n_recent_batches
+from lincode.rows.chunks import ChunkedRows, is_lazy, pass_generator
 from lincode.rows.memory import sample_indices
 from lincode.rows.prefetch import prefetch
 from lincode.rows.protocol import RowLengths, RowSource
@@ -58,6 +66,8 @@ MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or
 CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
 ONE_PASS_REASON = "the batches ended; an iterator allows only one pass"
+BatchesFrom = Callable[[int, int], Generator[Samples, None, None]]
+"""Batches in the random order of a seed, from a number on."""
 
 
 class MiniBatchSCNN(BaseSCNN):
@@ -118,7 +128,9 @@ class MiniBatchSCNN(BaseSCNN):
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
-        learning; the encoder is then fitted once, after training.
+        learning on small batches; the encoder is then fitted once, after training. Samples with
+        missing entries or weights are learned in the same way as with the encoder, also if the
+        weight is 0, with the ``batch_size`` and ``half_life`` of that case.
     encoder_ridge : float or "auto", default="auto"
         The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
         energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
@@ -200,6 +212,13 @@ class MiniBatchSCNN(BaseSCNN):
     random_state : int, RandomState instance or None, default=None
         The seed of the random start and of the order of the samples. Pass an int for reproducible
         results.
+    checkpoint_path : path, default=None
+        A file to which ``fit`` and ``fit_batches`` save their state from time to time. If they are
+        interrupted, even by the end of the process, the same call continues from this file: it
+        must have the same parameters and data. The result is that of training without
+        interruption, bit for bit. The file is deleted when training is finished.
+    checkpoint_every : float, default=60
+        The number of seconds between two checkpoints. 0 means one after each batch.
     verbose : int, default=0
         If above 0, one line per batch is printed, with the progress and the elapsed time.
     callback : callable, default=None
@@ -328,6 +347,8 @@ class MiniBatchSCNN(BaseSCNN):
         transform_tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
@@ -357,6 +378,8 @@ class MiniBatchSCNN(BaseSCNN):
         self.transform_tol = transform_tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.checkpoint_path = checkpoint_path
+        self.checkpoint_every = checkpoint_every
         self.verbose = verbose
         self.callback = callback
 
@@ -385,17 +408,34 @@ class MiniBatchSCNN(BaseSCNN):
         with unchanged_on_failure(self):
             self._check_parameters()
             rng = check_random_state(self.random_state)
-            samples, (N, p), batches = self._training_rows(X, sample_weight, rng)
+            samples, (N, p), batches_from = self._training_rows(X, sample_weight, rng)
             n_threads, online = thread_count(self.n_jobs), self._is_online(samples)
             size = self._batch_size(p, online=online)
             n_batches = self.max_iter * -(-N // size)
             too_large = self._start_training(samples, rng)
             m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
-            with blas_threads(matrix_threads(max(m, p), n_threads)), closing(batches):
+            checkpoint = Checkpoint(self, describe_data((N, p), samples.X.dtype, samples.lengths))
+            progress = checkpoint.load() or self._progress(None, int(rng.randint(2**31)))
+            # The end of plain dictionary learning needs the last rows before the interruption.
+            n_again = n_recent_batches(N, size, n_calibration_rows(m)) if online else 0
+            first = max(0, progress.n_steps - n_again)
+            with (
+                blas_threads(matrix_threads(max(m, p), n_threads)),
+                closing(batches_from(progress.seed, first)) as batches,
+            ):
                 batch = self._fit_batches(
-                    batches, lambda: n_batches, half_life, n_threads, N, online=online
+                    batches,
+                    lambda: n_batches,
+                    half_life,
+                    n_threads,
+                    N,
+                    online=online,
+                    first=first,
+                    progress=progress,
+                    checkpoint=checkpoint,
                 )
             messages = self._refine_samples(samples)
+            checkpoint.remove()
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         self._warn_after_training(messages, batch, too_large)
         return self
@@ -415,7 +455,7 @@ class MiniBatchSCNN(BaseSCNN):
             Arrays or CSR matrices of shape (any, n_features), each with at least ten times
             ``n_components`` samples. If it is a callable, or an iterable that is not an iterator,
             such as a list, at most ``max_iter`` passes are made. An iterator, such as a generator,
-            gives one pass.
+            gives one pass. Missing entries are not supported here; use ``partial_fit``.
         y : ignored
 
         Returns
@@ -443,25 +483,36 @@ class MiniBatchSCNN(BaseSCNN):
                     source.start_sample(m, rng)
                 rows = chain([Samples(first, lengths)], (Samples(*batch) for batch in incoming))
                 half_life = HALF_LIFE_BATCHES * first.shape[0]
+                checkpoint = Checkpoint(self, describe_data(first.shape, first.dtype, lengths))
                 with blas_threads(matrix_threads(max(m, p), n_threads)):
                     batch = self._fit_batches(
-                        rows, source.max_batches, half_life, n_threads, online=self._is_online()
+                        rows,
+                        source.max_batches,
+                        half_life,
+                        n_threads,
+                        online=self._is_online(),
+                        progress=checkpoint.load(),
+                        checkpoint=checkpoint,
                     )
             if source.one_pass and self.stop_reason_ == MAX_ITER_REASON:
                 self.stop_reason_ = ONE_PASS_REASON
             messages = self._refine(source.sample.result()) if source.sample else []
             self.n_iter_ = source.n_passes
+            checkpoint.remove()
         self._warn_after_training(messages, batch, too_large)
         return self
 
     def _training_rows(
         self, X: Any, sample_weight: Any, rng: np.random.RandomState
-    ) -> tuple[Samples, tuple[int, int], Generator[Samples, None, None]]:
-        """Return samples to start from, the shape of X, and its batches."""
+    ) -> tuple[Samples, tuple[int, int], BatchesFrom]:
+        """Return samples to start from, the shape of X, and its batches.
+
+        The last is a function of a seed and of the number of the first batch.
+        """
         if not is_lazy(X):
             samples = check_samples(self, X, sample_weight, reset=True)
             self._check_refinement(samples)
-            return samples, samples.X.shape, self._batches(samples, rng)
+            return samples, samples.X.shape, partial(self._batches, samples)
         if sample_weight is not None:
             raise InvalidInputError(
                 "sample_weight requires X in memory, because samples of weight 0 are removed first;"
@@ -471,11 +522,13 @@ class MiniBatchSCNN(BaseSCNN):
         refine = self.refine_max_iter > 0
         n_sample = n_sampled_rows(self._n_units(X.shape[1]), chunked.row_bytes, refine=refine)
         sample, lengths = scan_chunks(self, chunked, n_sample, rng)
-        # The thread has a generator of its own, because the start uses ``rng`` at the same time.
-        order = np.random.RandomState(rng.randint(2**31))
         size = self._batch_size(X.shape[1])
-        batches = chunked.shuffled_batches(size, self.max_iter, order)
-        return Samples(sample, lengths), chunked.shape, self._wrapped(prefetch(batches), lengths)
+
+        def batches_from(seed: int, first: int) -> Generator[Samples, None, None]:
+            batches = chunked.shuffled_batches(size, self.max_iter, seed, first)
+            return self._wrapped(prefetch(batches), lengths)
+
+        return Samples(sample, lengths), chunked.shape, batches_from
 
     @staticmethod
     def _wrapped(
@@ -519,19 +572,32 @@ class MiniBatchSCNN(BaseSCNN):
         N: float = np.inf,
         *,
         online: bool,
+        first: int = 0,
+        progress: BatchProgress | None = None,
+        checkpoint: Checkpoint,
     ) -> Rows:
         """Learn batches until a stopping rule applies; return the last batch.
 
         ``n_batches`` returns the largest number of batches, as far as it is known. N is the number
-        of samples of one pass, if it is known.
+        of samples of one pass, if it is known. ``first`` is the number of the first of the batches.
+        If there is ``progress``, the batches that it contains are not learned again.
         """
         n_rows = n_calibration_rows(len(self._stream.D))
         window = min(N, WINDOW_SAMPLES) if online else 1
         rule = BatchStopping(self.tol, self.max_no_improvement, int(window))
         recent = RecentRows(int(min(N, n_rows)))
+        progress = self._progress(None) if progress is None else progress
+        self._restore(progress, rule)
         start = time.perf_counter()
         self.stop_reason_ = MAX_ITER_REASON
-        for batch in batches:
+        learned: SCNNTraining | OnlineBatch | None = None
+        for number, batch in enumerate(batches, first):
+            if number < progress.n_steps:
+                if online:
+                    recent.add(batch.X)
+                continue
+            if number > progress.n_steps:  # so that there is a batch left to continue with
+                checkpoint.save_if_due(partial(self._progress, rule, progress.seed))
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
             learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False, online=online)
             X = batch.X
@@ -540,11 +606,19 @@ class MiniBatchSCNN(BaseSCNN):
             if self._on_batch(previous, n_batches(), time.perf_counter() - start):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
-            scale = float(np.nanmean(np.square(X)) if batch.has_missing else row_squares(X).mean())
-            scale = scale if batch.has_missing else scale / X.shape[1]
+            if batch.has_missing:
+                scale = float(np.nanmean(np.square(X)))
+            else:
+                scale = float(np.average(row_squares(X), weights=batch.weights)) / X.shape[1]
             if rule.add(X.shape[0], self._stream.batch_energy, scale):
                 self.stop_reason_ = CONVERGED_REASON
                 break
+        if learned is None:
+            raise CheckpointError(
+                f"the batches ended after {number + 1}, but the checkpoint was written after"
+                f" {progress.n_steps} batches; use the same batches to continue, or another"
+                " checkpoint_path to start again."
+            )
         if isinstance(learned, SCNNTraining):
             self._set_batch_weights(learned.rows, learned.result())
             return X
@@ -554,6 +628,24 @@ class MiniBatchSCNN(BaseSCNN):
         )
         self._set_batch_weights(rows, trained)
         return sample
+
+    def _progress(self, rule: BatchStopping | None, seed: int = 0) -> BatchProgress:
+        """Return the present state of training."""
+        return BatchProgress(
+            self._stream,
+            energy=float(self.energy_) if self.n_steps_ else 0.0,
+            energy_path=self.energy_path_,
+            rule={} if rule is None else dict(vars(rule)),
+            seed=seed,
+        )
+
+    def _restore(self, progress: BatchProgress, rule: BatchStopping) -> None:
+        """Continue from a state of training."""
+        self._stream = stream = progress.stream
+        self.energy_, self.energy_path_ = progress.energy, progress.energy_path
+        self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
+        self.n_replaced_atoms_ = stream.n_replaced
+        vars(rule).update(progress.rule)
 
     def _batch_size(self, n_features: int, *, online: bool | None = None) -> int:
         """Return the number of samples per batch."""
@@ -641,13 +733,17 @@ class MiniBatchSCNN(BaseSCNN):
         self.n_steps_ = self.n_samples_seen_ = 0
 
     def _batches(
-        self, samples: Samples, rng: np.random.RandomState
+        self, samples: Samples, seed: int, first: int = 0
     ) -> Generator[Samples, None, None]:
-        """Yield batches of nearly equal size, in a new random order in each pass."""
+        """Yield batches of nearly equal size, in a new random order in each pass.
+
+        ``first`` is the number of the first batch. The order depends on ``seed``.
+        """
         N, p = samples.X.shape
-        size = self._batch_size(p, online=self._is_online(samples))
-        for _ in range(self.max_iter):
-            for rows in np.array_split(rng.permutation(N), -(-N // size)):
+        n = -(-N // self._batch_size(p, online=self._is_online(samples)))
+        for k in range(first // n, self.max_iter):
+            order = pass_generator(seed, k).permutation(N)
+            for rows in np.array_split(order, n)[max(first - k * n, 0) :]:
                 yield samples.take(np.sort(rows))
 
     def _learn_batch(
@@ -725,6 +821,7 @@ class MiniBatchSCNN(BaseSCNN):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_checkpoint_parameters(self.checkpoint_path, self.checkpoint_every)
         check_number("batch_size", self.batch_size, 1, integer=True, or_none=True)
         check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("max_no_improvement", self.max_no_improvement, 1, integer=True, or_none=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from lincode.core.calibration import n_calibration_rows
 from lincode.core.init import Start
 from lincode.core.types import Array
 from lincode.estimators.base import BaseSCNN
+from lincode.estimators.checkpoint import Checkpoint, check_checkpoint_parameters, describe_data
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.user_warnings import warn_user
@@ -148,10 +150,10 @@ class SCNN(BaseSCNN):
         The number of samples in the first stage of training. With many samples, training starts on
         a random subset, continues on subsets that are four times as large as the one before, and
         ends on all samples. The last stage then needs few iterations. A subset has at most a third
-        of the samples. "auto" means max(1000, 10 * n_components) if there are at least
-        10,000 samples, and all samples otherwise. None means that all
-        iterations use all samples, which is also the case with ``warm_start=True`` after the first
-        ``fit``, ``init="paper"`` or ``solver="paper"``.
+        of the samples, and at most 1 GiB. "auto" means max(1000, 10 * n_components) if there are at
+        least 10,000 samples, and all samples otherwise. None means that all iterations use all
+        samples, which is also the case with ``warm_start=True`` after the first ``fit``,
+        ``init="paper"`` or ``solver="paper"``.
     solver : {"auto", "paper"}, default="auto"
         "auto" uses an accelerated method for each step. "paper" is Algorithm 1 of the paper with
         its plain gradient iterations. It is slow and meant as a reference. It does not replace
@@ -174,6 +176,15 @@ class SCNN(BaseSCNN):
         The seed of the random start. Pass an int for reproducible results.
     warm_start : bool, default=False
         Whether ``fit`` starts from the present dictionary and encoder instead of ``init``.
+    checkpoint_path : path, default=None
+        A file to which ``fit`` saves its state from time to time. If ``fit`` is interrupted, even
+        by the end of its process, the same call continues from this file: it must have the same
+        parameters and data. Codes are not saved but solved again, so that the result is the same
+        up to the tolerance of the codes. ``fit`` deletes the file when it is finished. Nothing is
+        saved during the iterations over subsets (``init_size``), and with ``solver="paper"`` a
+        checkpoint is not possible.
+    checkpoint_every : float, default=60
+        The number of seconds between two checkpoints. 0 means one after each iteration.
     verbose : int, default=0
         If above 0, one line per outer iteration is printed.
     callback : callable, default=None
@@ -313,6 +324,8 @@ class SCNN(BaseSCNN):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
@@ -342,6 +355,8 @@ class SCNN(BaseSCNN):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint_path = checkpoint_path
+        self.checkpoint_every = checkpoint_every
         self.verbose = verbose
         self.callback = callback
 
@@ -388,8 +403,10 @@ class SCNN(BaseSCNN):
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
                 sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-                _, outcome = self._train(rows, start.D, start.C, sizes, rng)
+                checkpoint = Checkpoint(self, describe_data(rows.shape, rows.dtype, lengths))
+                _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
             messages = self._refine(X)
+            checkpoint.remove()
         for message in messages:
             warn_user(message)
         self._warn_about_training(outcome)
@@ -410,7 +427,8 @@ class SCNN(BaseSCNN):
         if self.init_size is None or self.solver == "paper" or start.U is not None:
             return []
         first = None if isinstance(self.init_size, str) else self.init_size
-        return subset_sizes(N, len(start.D), first)
+        m, p = start.D.shape
+        return subset_sizes(N, p, m, first)
 
     def _start(self, rows: MemoryRows, D: Array | None, rng: np.random.RandomState) -> Start:
         """Return the start of training, from the dictionary D if given, and set the codes."""
@@ -439,6 +457,7 @@ class SCNN(BaseSCNN):
         sizes: list[int],
         rng: np.random.RandomState,
         weights: EnergyWeights | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> tuple[Trained, Outcome]:
         """Train from D, C and the codes of the rows, and set the fitted attributes.
 
@@ -462,6 +481,8 @@ class SCNN(BaseSCNN):
                 tol=self.tol,
                 max_iter=self.max_iter or MAX_ITER,
                 callback=callback,
+                progress=None if checkpoint is None else checkpoint.load(),
+                on_progress=None if checkpoint is None else checkpoint.save_if_due,
             )
         trained = training.result()
         sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
@@ -502,3 +523,8 @@ class SCNN(BaseSCNN):
                 "positive_dict=True needs solver='auto', because the paper has no such constraint."
             )
         check_flag("warm_start", self.warm_start)
+        check_checkpoint_parameters(self.checkpoint_path, self.checkpoint_every)
+        if self.checkpoint_path is not None and self.solver == "paper":
+            raise InvalidInputError(
+                "checkpoint_path must be None with solver='paper', which does not save its state."
+            )

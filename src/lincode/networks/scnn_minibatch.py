@@ -103,7 +103,7 @@ class Stream:
         past = None if self.stats is None else self.stats.weighted(decay)
         if past is not None:
             # Atoms with a total weight below half a row count as unused, so that they are replaced.
-            past = past.without(np.flatnonzero(past.used < 0.5))
+            past = past.without(np.flatnonzero(past.used < 0.5 * n / X.shape[0]))
         XtX = self.gram_before(X, decay, row_weights)
         wide = isinstance(self.XtX, StreamGram)
         rows = BatchRows(

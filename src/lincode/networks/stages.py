@@ -10,7 +10,8 @@ the indices of the rows, so that the result does not depend on where the rows ar
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,13 @@ from numpy.typing import NDArray
 from lincode.core.calibration import matching_threshold
 from lincode.core.encoder_step import Thresholding, encoder_step
 from lincode.core.types import Array
-from lincode.networks.scnn import EnergyWeights, SCNNTraining, choose_ridge_for
+from lincode.networks.scnn import (
+    ROUNDING_TOL,
+    EnergyWeights,
+    Momentum,
+    SCNNTraining,
+    choose_ridge_for,
+)
 from lincode.networks.training import Callback, Outcome, Reason, train
 from lincode.rows.memory import sample_indices
 from lincode.rows.protocol import RowSource
@@ -32,23 +39,27 @@ GROWTH = 4
 """The ratio of the sizes of two subsets."""
 MAX_FRACTION = 1 / 3
 """A subset has at most this fraction of all rows."""
+MAX_SUBSET_BYTES = 2**30
+"""A subset is copied to memory, and has at most this size with its codes."""
 MAX_STAGE_TOL, STAGE_TOL_FACTOR = 2e-3, 0.02
 """A stage of n rows ends when the relative change is at most 0.02 m/n, and at most 0.002."""
 RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
 """The ridge is chosen from at most max(10,000, 5 p) rows."""
 LATER_STEP_TOL = 1e-3
 """The largest tolerance of the steps in all stages but the first."""
+MAX_RESTORING_ROUNDS = 100
+"""How often codes and missing entries are solved to continue training; one or two are typical."""
 THRESHOLD_ROWS = 2000
 """The number of rows from which the threshold of the initial codes is computed."""
 
 
-def subset_sizes(N: int, m: int, first: int | None = None) -> list[int]:
+def subset_sizes(N: int, p: int, m: int, first: int | None = None) -> list[int]:
     """Return the sizes of the subsets for N rows and m units, without the last stage of N rows."""
     size = max(MIN_ROWS, ROWS_PER_UNIT * m) if first is None else first
     sizes: list[int] = []
     if first is None and N < MIN_TOTAL_ROWS:
         return sizes
-    while size <= MAX_FRACTION * N:
+    while size <= MAX_FRACTION * N and size * (p + m) * 8 <= MAX_SUBSET_BYTES:
         sizes.append(size)
         size *= GROWTH
     return sizes
@@ -97,6 +108,58 @@ def _set_initial_codes(rows: RowSource, previous: SCNNTraining) -> None:
     rows.set_codes(C, Thresholding("soft", threshold, positive=positive))
 
 
+@dataclass(frozen=True)
+class Progress:
+    """The state of the training on all rows after an iteration, except for the codes."""
+
+    D: Array
+    C: Array
+    momentum: Momentum
+    energy_path: Array
+    """The energy of all rows at the start and after each iteration"""
+    ridge: float
+    step_tol: float
+    max_step_tol: float
+    n_replaced: int
+
+    @classmethod
+    def of(cls, training: SCNNTraining, energy_path: list[float]) -> Progress:
+        """Return the present state of the training."""
+        return cls(
+            training.D,
+            training.C,
+            training.momentum,
+            np.array(energy_path),
+            training.ridge,
+            training.step_tol,
+            training.max_step_tol,
+            training.n_replaced,
+        )
+
+
+def _continue_from(
+    progress: Progress, rows: RowSource, weights: EnergyWeights, *, tol: float
+) -> SCNNTraining:
+    """Return the training in a state that was reached before, with codes that are solved again.
+
+    They, and missing entries, are solved until the energy is not above that of the state. Those
+    that belonged to it were not optimal for its D and C, so this is possible, except for rounding.
+    """
+    D, C = progress.D, progress.C
+    training = SCNNTraining(rows, D, C, replace(weights, ridge=progress.ridge), tol=tol)
+    step_tol = progress.step_tol
+    for _ in range(MAX_RESTORING_ROUNDS):
+        training.update_codes(D, C, tol=step_tol)
+        if rows.has_missing:
+            training.update_missing()
+        if training.energy() <= progress.energy_path[-1]:
+            break
+        step_tol = max(step_tol / 10, ROUNDING_TOL)
+    training.momentum, training.n_replaced = progress.momentum, progress.n_replaced
+    training.step_tol, training.max_step_tol = progress.step_tol, progress.max_step_tol
+    return training
+
+
 def train_in_stages(
     rows: RowSource,
     D: Array,
@@ -108,6 +171,8 @@ def train_in_stages(
     tol: float,
     max_iter: int,
     callback: Callback | None = None,
+    progress: Progress | None = None,
+    on_progress: Callable[[Callable[[], Progress]], None] | None = None,
 ) -> tuple[SCNNTraining, Outcome]:
     """Train from D and C on subsets of the given sizes, then on all rows.
 
@@ -130,6 +195,11 @@ def train_in_stages(
     callback : callable, default=None
         It receives the iterations of all stages. If it requests a stop before the last stage, one
         iteration on all rows follows, because all rows need codes.
+    progress : Progress, default=None
+        The state from which training on all rows continues. D, C and ``sizes`` are then ignored.
+    on_progress : callable, default=None
+        It is called after each iteration over all rows but the last possible one, with a function
+        that returns the present state.
 
     Returns
     -------
@@ -138,12 +208,14 @@ def train_in_stages(
     outcome : Outcome
         The course of the training on all rows.
     """
-    order = rng.permutation(rows.shape[0]) if sizes else np.arange(0)
-    if sizes and weights.ridge is None:
-        weights = replace(weights, ridge=_ridge_from_sample(rows, order, D, weights))
     started = time.perf_counter()
     run = partial(train, callback=callback, started=started)
     previous: SCNNTraining | None = None
+    if progress is not None:
+        training, sizes = _continue_from(progress, rows, weights, tol=tol), []
+    order = rng.permutation(rows.shape[0]) if sizes else np.arange(0)
+    if sizes and weights.ridge is None:
+        weights = replace(weights, ridge=_ridge_from_sample(rows, order, D, weights))
     for n in sizes:
         subset, ends_at = rows.subset(np.sort(order[:n])), stage_tol(n, len(D), tol)
         training = _next_stage(previous, subset, D, C, weights, tol=ends_at)
@@ -153,8 +225,18 @@ def train_in_stages(
             outcome = train(last, max_iter=1, tol=tol)
             return last, replace(outcome, reason=Reason.CALLBACK)
         D, C, previous = training.D, training.C, training
-    training = _next_stage(previous, rows, D, C, weights, tol=tol)
-    return training, run(training, max_iter=max_iter, tol=tol)
+    if progress is None:
+        training = _next_stage(previous, rows, D, C, weights, tol=tol)
+
+    def on_continue(energy_path: list[float]) -> None:
+        if on_progress is not None:
+            on_progress(partial(Progress.of, training, energy_path))
+
+    earlier: list[float] = [] if progress is None else progress.energy_path.tolist()
+    if earlier:  # the codes may be worse by rounding errors
+        earlier[-1] = max(earlier[-1], training.energy())
+    outcome = run(training, max_iter=max_iter, tol=tol, earlier=earlier, on_continue=on_continue)
+    return training, outcome
 
 
 def _ridge_from_sample(
@@ -162,6 +244,7 @@ def _ridge_from_sample(
 ) -> float:
     """Choose the ridge from some of the rows, the first ones in the given order."""
     N, p = rows.shape
+    total = float(N if rows.weights is None else rows.weights.sum())
     n = max(RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE * p)
     sample = rows.subset(np.sort(order[:n])) if n < N else rows
-    return choose_ridge_for(sample, D, weights, N)
+    return choose_ridge_for(sample, D, weights, total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -118,18 +118,23 @@ def train(
     tol: float,
     callback: Callback | None = None,
     started: float | None = None,
+    earlier: Sequence[float] = (),
+    on_continue: Callable[[list[float]], None] | None = None,
 ) -> Outcome:
     """Iterate until the relative change is at most ``tol``, or ``max_iter`` is reached.
 
     The energy is checked after every step. If the training is monotone, a step that increases the
     energy by more than rounding raises an error. ``started`` is the time from which the seconds
-    of an iteration are counted, if it is not now.
+    of an iteration are counted, if it is not now. ``earlier`` are the energies at the start and
+    after each iteration that was done before, if training continues. They count as iterations.
+    ``on_continue`` is called with all energies before each further iteration.
     """
     start = time.perf_counter() if started is None else started
-    path = [training.energy()]
-    error = training.monitored_error(path[0])
+    path = list(earlier) or [training.energy()]
+    error = training.monitored_error(path[-1])
     reason = Reason.MAX_ITER
-    for n_iter in range(1, max_iter + 1):
+    n_iter = len(path) - 1
+    for n_iter in range(len(path), max_iter + 1):
         path.append(_run_steps(training, training.steps(), path[-1]))
         previous, error = error, training.monitored_error(path[-1])
         change = abs(previous - error) / previous if previous > 0 else 0.0
@@ -143,6 +148,8 @@ def train(
         if change <= tol and accurate:
             reason = Reason.CONVERGED
             break
+        if on_continue is not None and n_iter < max_iter:
+            on_continue(path)
     path[-1] = _run_steps(training, training.final_steps(), path[-1])
     return Outcome(path, n_iter, reason)
 

@@ -97,3 +97,9 @@ class RecentRows:
         if scipy.sparse.issparse(self.batches[0]):
             return scipy.sparse.vstack(list(self.batches), format="csr")
         return np.concatenate(list(self.batches))
+
+
+def n_recent_batches(N: int, batch_size: int, limit: int) -> int:
+    """Return how many batches of N rows fill ``RecentRows`` with the given limit."""
+    n_batches = -(-N // batch_size)
+    return -(-limit // max(N // n_batches, 1)) + 1

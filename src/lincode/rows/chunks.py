@@ -27,7 +27,7 @@ from lincode.rows.shuffling import ShuffleBuffer
 MAPPED_BYTES = 2**30
 """Rows of a memory-mapped array of at most this size are read one by one, in random order."""
 CHUNK_BYTES = 2**20
-"""The size of a chunk. A disk reads larger ones hardly faster, and the buffer mixes 128 of them."""
+"""The size of a chunk. The buffer mixes 128 of them."""
 BUFFER_BYTES = 128 * 2**20
 """The size of the buffer in which the rows of several chunks are mixed."""
 MIN_BUFFER_BATCHES, MAX_BUFFER_BATCHES = 1, 32
@@ -154,23 +154,32 @@ class ChunkedRows:
                 yield block
 
     def shuffled_batches(
-        self, batch_size: int, n_passes: int, rng: np.random.RandomState
+        self, batch_size: int, n_passes: int, seed: int, first: int = 0
     ) -> Iterator[Rows]:
-        """Yield batches of nearly equal size. Each pass contains all rows once.
+        """Yield batches of nearly equal size, from batch number ``first`` on.
 
-        The rows of a batch come from all chunks that fit into a buffer.
+        Each pass contains all rows once. The rows of a batch come from all chunks that fit into a
+        buffer. To begin in the middle of a pass, the rows of this pass are read from its start.
         """
-        N = self.shape[0]
+        N, sizes = self.shape[0], batch_sizes(self.shape[0], batch_size)
         limits = (MIN_BUFFER_BATCHES * batch_size, MAX_BUFFER_BATCHES * batch_size)
         n_buffered = int(np.clip(BUFFER_BYTES // self.row_bytes, *limits))
         largest = max(chunk.stop - chunk.start for chunk in self.chunks)
-        buffer = ShuffleBuffer(min(N, n_buffered + largest), rng)
-        for _ in range(n_passes):
+        buffer = ShuffleBuffer(min(N, n_buffered + largest))
+        for k in range(first // len(sizes), n_passes):
+            buffer.rng = rng = pass_generator(seed, k)
             incoming = self.shuffled_blocks(rng)
-            for n in batch_sizes(N, batch_size):
+            for i, n in enumerate(sizes, k * len(sizes)):
                 while buffer.n < n_buffered and (block := next(incoming, None)) is not None:
                     buffer.add(block)
-                yield buffer.take(n)
+                batch = buffer.take(n)
+                if i >= first:
+                    yield batch
+
+
+def pass_generator(seed: int, k: int) -> np.random.RandomState:
+    """Return the source of the random order of pass k, which no other pass depends on."""
+    return np.random.RandomState([seed, k])
 
 
 def batch_sizes(N: int, batch_size: int) -> list[int]:

@@ -44,6 +44,10 @@ class RowSource(Protocol):
     def has_missing(self) -> bool:
         """Whether some entries of X are missing, so that ``update_missing`` must be called."""
 
+    @property
+    def weights(self) -> Array | None:
+        """The weights of the rows; None means 1."""
+
     def row_lengths(self) -> RowLengths:
         """Return the length of the longest row and the mean length."""
 

@@ -24,11 +24,13 @@ class ShuffleBuffer:
     """Rows that wait to be taken in random order.
 
     ``take`` returns a random sample of the rows that are waiting. The rows that remain mix with
-    those that are added later. Memory for ``capacity`` rows is allocated once.
+    those that are added later. Memory for ``capacity`` rows is allocated once. ``rng`` may be
+    replaced at any time.
     """
 
-    def __init__(self, capacity: int, rng: np.random.RandomState) -> None:
-        self.capacity, self.rng, self.n = capacity, rng, 0
+    def __init__(self, capacity: int, rng: np.random.RandomState | None = None) -> None:
+        self.capacity, self.n = capacity, 0
+        self.rng = np.random.RandomState(0) if rng is None else rng
         self.rows: Rows = None
 
     def add(self, block: Rows) -> None:

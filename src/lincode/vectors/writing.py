@@ -7,16 +7,14 @@ number of rows.
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import io
 import os
-import secrets
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,63 +24,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.exceptions import InvalidInputError
+from lincode.files import atomic_write
 from lincode.vectors.formats import TEXT_FORMATS, file_format, import_pyarrow, is_gzip
-
-
-def check_output_path(path: str | os.PathLike[str]) -> Path:
-    """Check that a file can be written at ``path``, for example before a long computation.
-
-    Returns
-    -------
-    Path
-        The path that will be written. If ``path`` is a symbolic link, this is its target.
-    """
-    name, target = os.fspath(path), Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "the output must be a file, not a folder", name)
-    if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "the output must be a file, not a device or a pipe", name)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, "the folder of the output does not exist; create it first", name
-        )
-    if not os.access(target.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, "no permission to write to the output's folder", name)
-    return target
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing that replaces ``path`` only when it is complete.
-
-    The data go to a temporary file in the same folder. After an error or Ctrl-C the temporary
-    file is deleted, and a file that existed at ``path`` is unchanged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from lincode.vectors import atomic_write
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_write(Path(folder, "a")) as file:
-    ...         n_bytes = file.write(b"text")
-    ...     Path(folder, "a").read_text()
-    'text'
-    """
-    target = check_output_path(path)
-    temporary = target.with_name(f".lincode-{secrets.token_hex(6)}.part")
-    try:
-        # The tempfile module is not used because only the owner can read its files.
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_vectors(
