@@ -18,7 +18,7 @@ from lincode.core.energy import lam_max
 from lincode.core.types import Rows
 from lincode.estimators import scnn as local
 from lincode.estimators.calibration import REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT
-from lincode.estimators.checkpoint import Checkpoint, describe_data
+from lincode.estimators.checkpoint import N_COMPARED_ROWS, Checkpoint, describe_data
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_scale, unchanged_on_failure
@@ -207,7 +207,9 @@ class SCNN(local.SCNN):
             if self.verbose:
                 print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
             sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-            checkpoint = Checkpoint(self, describe_data(rows.shape, rows.dtype, lengths))
+            first = rows.take(np.arange(min(rows.shape[0], N_COMPARED_ROWS)))
+            data = describe_data(rows.shape, rows.dtype, lengths, first)
+            checkpoint = Checkpoint(self, data)
             _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
         self.n_lost_chunks_ = rows.n_lost
         messages = self._refine(self._refinement_sample(rows))

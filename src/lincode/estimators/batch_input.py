@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from lincode.core.types import Rows
@@ -26,6 +27,10 @@ from lincode.rows.shuffling import RowSample
 
 MIN_SAMPLED_ROWS, SAMPLED_ROWS_PER_UNIT = 1000, 4
 """How many rows are sampled for the initial atoms."""
+NAN_MESSAGE = (
+    "missing entries (NaN) are not supported in data that are read in parts; call partial_fit for"
+    " each part, or fit with an array in memory."
+)
 SAMPLED_BYTES = 128 * 2**20
 """The largest size of the sample on which the encoder is refined."""
 
@@ -57,11 +62,16 @@ def scan_chunks(
 
 def _check_block(estimator: BaseEstimator, block: Rows, rows: slice) -> None:
     """Raise an error that says in which rows there is NaN or infinity, if there is any."""
+    values = block.data if scipy.sparse.issparse(block) else block
+    if np.isnan(values).any():
+        raise InvalidInputError(
+            f"{NAN_MESSAGE} There is NaN in rows {rows.start} to {rows.stop - 1} of X."
+        )
     try:
         check_finite(estimator, block)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"rows {rows.start} to {rows.stop} of X are not finite. {error}"
+            f"rows {rows.start} to {rows.stop - 1} of X are not finite. {error}"
         ) from error
 
 
@@ -148,6 +158,8 @@ class BatchInput:
     def _checked(self, batch: Any, number: int) -> tuple[Rows, RowLengths]:
         first = self.n_passes == 1 and number == 1
         try:
+            if isinstance(batch, np.ndarray) and batch.dtype.kind == "f" and np.isnan(batch).any():
+                raise InvalidInputError(NAN_MESSAGE)
             return check_scaled_rows(self.estimator, batch, reset=first)
         except InvalidInputError as error:
             place = f"batch {number}" + (f" of pass {self.n_passes}" if self.n_passes > 1 else "")

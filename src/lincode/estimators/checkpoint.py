@@ -16,16 +16,19 @@ from sklearn.base import BaseEstimator
 
 from lincode.core.energy import CodeStats
 from lincode.core.stream_gram import StreamGram
-from lincode.core.types import Array
+from lincode.core.types import Array, Rows
 from lincode.estimators.validation import check_number
 from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.files import check_output_path
 from lincode.networks.scnn import Momentum
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.stages import Progress
+from lincode.rows.memory import dense
 from lincode.rows.protocol import RowLengths
 from lincode.tensor_file import FileKind, pack_state, to_json, unpack_state
 
+N_COMPARED_ROWS = 10
+"""The number of rows that are compared to recognise other data."""
 FORMAT = 1
 """Version of the format. It increases when the stored states change."""
 CHECKPOINT_FILE = FileKind(
@@ -123,7 +126,7 @@ class Checkpoint:
             before, now = header.get(part), self.identity[part]
             if not isinstance(before, dict):
                 raise CheckpointError(f"{self.path} is damaged; {CHECKPOINT_FILE.advice}.")
-            for name in sorted(set(before) | set(now)):
+            for name in [*now, *(set(before) - set(now))]:
                 if not _agree(before.get(name), now.get(name)):
                     self._refuse(what + name, before.get(name), now.get(name))
 
@@ -162,14 +165,19 @@ class Checkpoint:
 
 
 def describe_data(
-    shape: tuple[int, int], dtype: np.dtype[np.floating], lengths: RowLengths
+    shape: tuple[int, int], dtype: np.dtype[np.floating], lengths: RowLengths, first: Rows
 ) -> dict[str, Any]:
-    """Return what identifies the training data in a checkpoint."""
+    """Return what identifies the training data in a checkpoint.
+
+    ``first`` are rows at the start of the data, at least ten of them if there are so many.
+    """
+    rows = np.ascontiguousarray(dense(first[:N_COMPARED_ROWS]), dtype=np.float64)
     return {
         "shape": list(shape),
         "dtype": np.dtype(dtype).name,
-        "mean length of the samples": lengths.mean,
-        "length of the longest sample": lengths.longest,
+        "checksum of the first samples": hashlib.sha256(rows.tobytes()).hexdigest()[:16],
+        "mean length of the samples": float(lengths.mean),
+        "length of the longest sample": float(lengths.longest),
     }
 
 

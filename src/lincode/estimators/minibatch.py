@@ -20,6 +20,7 @@ from lincode.core.types import Array, Rows, row_squares
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.batch_input import BatchInput, n_sampled_rows, scan_chunks
 from lincode.estimators.checkpoint import (
+    N_COMPARED_ROWS,
     BatchProgress,
     Checkpoint,
     check_checkpoint_parameters,
@@ -414,7 +415,11 @@ class MiniBatchSCNN(BaseSCNN):
             n_batches = self.max_iter * -(-N // size)
             too_large = self._start_training(samples, rng)
             m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
-            checkpoint = Checkpoint(self, describe_data((N, p), samples.X.dtype, samples.lengths))
+            head = samples.X
+            if self.checkpoint_path is not None and is_lazy(X):  # the samples are random ones
+                head = ChunkedRows(X).read(slice(0, min(N, N_COMPARED_ROWS)))
+            data = describe_data((N, p), samples.X.dtype, samples.lengths, head)
+            checkpoint = Checkpoint(self, data)
             progress = checkpoint.load() or self._progress(None, int(rng.randint(2**31)))
             # The end of plain dictionary learning needs the last rows before the interruption.
             n_again = n_recent_batches(N, size, n_calibration_rows(m)) if online else 0
@@ -483,7 +488,8 @@ class MiniBatchSCNN(BaseSCNN):
                     source.start_sample(m, rng)
                 rows = chain([Samples(first, lengths)], (Samples(*batch) for batch in incoming))
                 half_life = HALF_LIFE_BATCHES * first.shape[0]
-                checkpoint = Checkpoint(self, describe_data(first.shape, first.dtype, lengths))
+                data = describe_data(first.shape, first.dtype, lengths, first)
+                checkpoint = Checkpoint(self, data)
                 with blas_threads(matrix_threads(max(m, p), n_threads)):
                     batch = self._fit_batches(
                         rows,

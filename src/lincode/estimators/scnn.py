@@ -179,10 +179,10 @@ class SCNN(BaseSCNN):
     checkpoint_path : path, default=None
         A file to which ``fit`` saves its state from time to time. If ``fit`` is interrupted, even
         by the end of its process, the same call continues from this file: it must have the same
-        parameters and data. Codes are not saved but solved again, so that the result is the same
-        up to the tolerance of the codes. ``fit`` deletes the file when it is finished. Nothing is
-        saved during the iterations over subsets (``init_size``), and with ``solver="paper"`` a
-        checkpoint is not possible.
+        parameters and data. Codes are not saved but solved again. The energy still never
+        increases, but training may end in another local optimum with a similar energy. ``fit``
+        deletes the file when it is finished. Nothing is saved during the iterations over subsets
+        (``init_size``), and with ``solver="paper"`` a checkpoint is not possible.
     checkpoint_every : float, default=60
         The number of seconds between two checkpoints. 0 means one after each iteration.
     verbose : int, default=0
@@ -403,7 +403,8 @@ class SCNN(BaseSCNN):
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
                 sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-                checkpoint = Checkpoint(self, describe_data(rows.shape, rows.dtype, lengths))
+                data = describe_data(rows.shape, rows.dtype, lengths, samples.X)
+                checkpoint = Checkpoint(self, data)
                 _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
             messages = self._refine(X)
             checkpoint.remove()
