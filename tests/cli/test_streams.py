@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,7 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("parts").mkdir()
     pq.write_table(table[:170], "parts/1.parquet", row_group_size=40)
     pq.write_table(table[170:], "parts/2.parquet", row_group_size=40)
-    frame = table.to_pandas()
+    frame = pd.DataFrame(table.to_pydict())
     frame.to_csv("X.csv", index=False)
     frame.to_csv("X.csv.gz", index=False)
     frame.to_csv("X.tsv", index=False, sep="\t")
