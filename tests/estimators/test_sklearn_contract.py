@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -56,6 +57,9 @@ def expected_failures(estimator: BaseEstimator) -> dict[str, str]:
         names = ("pandas_series", "not_an_array", "list", "not_overwritten", "shape")
         refused = "weights are refused with these parameters"
         failures |= {f"check_sample_weights_{name}": refused for name in names}
+        if sklearn.__version__.startswith("1.6."):
+            # In these versions the check passes if weights of sparse samples are refused.
+            del failures["check_sample_weight_equivalence_on_sparse_data"]
     if parameters.get("solver") == "paper":
         failures["check_estimators_pickle"] = "the solver of the paper refuses missing entries"
     return failures
