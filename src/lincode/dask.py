@@ -207,9 +207,12 @@ class SCNN(local.SCNN):
             if self.verbose:
                 print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
             sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-            first = rows.take(np.arange(min(rows.shape[0], N_COMPARED_ROWS)))
-            data = describe_data(rows.shape, rows.dtype, lengths, first)
-            checkpoint = Checkpoint(self, data)
+
+            def describe() -> dict[str, Any]:
+                first = rows.take(np.arange(min(rows.shape[0], N_COMPARED_ROWS)))
+                return describe_data(rows.shape, rows.dtype, lengths, first)
+
+            checkpoint = Checkpoint(self, describe)
             _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
         self.n_lost_chunks_ = rows.n_lost
         messages = self._refine(self._refinement_sample(rows))

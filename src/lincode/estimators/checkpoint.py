@@ -84,11 +84,12 @@ class Checkpoint:
     estimator : estimator
         The estimator that is fitted. It has the parameters ``checkpoint_path`` and
         ``checkpoint_every``. If the path is None, nothing is loaded or saved.
-    data : dict
-        A description of the training data, to recognise other data.
+    describe : callable
+        It returns a description of the training data, to recognise other data. It is called only if
+        there is a path.
     """
 
-    def __init__(self, estimator: BaseEstimator, data: dict[str, Any]) -> None:
+    def __init__(self, estimator: BaseEstimator, describe: Callable[[], dict[str, Any]]) -> None:
         # The target of a symbolic link is written, and the temporary file is beside it.
         path = estimator.checkpoint_path
         self.path = None if path is None else _writable(path)
@@ -96,7 +97,7 @@ class Checkpoint:
         self.identity: dict[str, Any] = {
             "class": _class_name(type(estimator)),
             "parameters": _describe_parameters(estimator),
-            "data": data,
+            "data": {} if self.path is None else describe(),
         }
         self.saved_at = time.monotonic()
 

@@ -415,11 +415,14 @@ class MiniBatchSCNN(BaseSCNN):
             n_batches = self.max_iter * -(-N // size)
             too_large = self._start_training(samples, rng)
             m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
-            head = samples.X
-            if self.checkpoint_path is not None and is_lazy(X):  # the samples are random ones
-                head = ChunkedRows(X).read(slice(0, min(N, N_COMPARED_ROWS)))
-            data = describe_data((N, p), samples.X.dtype, samples.lengths, head)
-            checkpoint = Checkpoint(self, data)
+
+            def describe() -> dict[str, Any]:
+                head = samples.X
+                if is_lazy(X):  # the samples are random ones
+                    head = ChunkedRows(X).read(slice(0, min(N, N_COMPARED_ROWS)))
+                return describe_data((N, p), samples.X.dtype, samples.lengths, head)
+
+            checkpoint = Checkpoint(self, describe)
             progress = checkpoint.load() or self._progress(None, int(rng.randint(2**31)))
             # The end of plain dictionary learning needs the last rows before the interruption.
             n_again = n_recent_batches(N, size, n_calibration_rows(m)) if online else 0
@@ -488,8 +491,9 @@ class MiniBatchSCNN(BaseSCNN):
                     source.start_sample(m, rng)
                 rows = chain([Samples(first, lengths)], (Samples(*batch) for batch in incoming))
                 half_life = HALF_LIFE_BATCHES * first.shape[0]
-                data = describe_data(first.shape, first.dtype, lengths, first)
-                checkpoint = Checkpoint(self, data)
+                checkpoint = Checkpoint(
+                    self, partial(describe_data, first.shape, first.dtype, lengths, first)
+                )
                 with blas_threads(matrix_threads(max(m, p), n_threads)):
                     batch = self._fit_batches(
                         rows,

@@ -403,8 +403,9 @@ class SCNN(BaseSCNN):
                 if self.verbose:
                     print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
                 sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-                data = describe_data(rows.shape, rows.dtype, lengths, samples.X)
-                checkpoint = Checkpoint(self, data)
+                checkpoint = Checkpoint(
+                    self, partial(describe_data, rows.shape, rows.dtype, lengths, samples.X)
+                )
                 _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
             messages = self._refine(X)
             checkpoint.remove()
