@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast lint types bench bench-quick clean
+.PHONY: demo test test-fast fuzz lint types docs bench bench-quick clean
 
 demo: .venv/demo-installed
 	$(BIN)/python examples/demo.py
@@ -14,6 +14,10 @@ test: lint types
 test-fast: .venv/test-installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
+# A long search for inputs that break the library: about an hour on two processors.
+fuzz: .venv/test-installed
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
 lint: .venv/test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -24,6 +28,16 @@ types: .venv/test-installed
 .venv/%-installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	touch $@
+
+# The site is docs/_build/html/index.html. Warnings are errors. The examples are run every time.
+docs: .venv-docs/installed
+	rm -rf docs/_build docs/api docs/gallery
+	.venv-docs/bin/python -m sphinx -W --keep-going -q docs docs/_build/html
+
+.venv-docs/installed: pyproject.toml
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 # The packages that lincode is compared with have a separate environment.
@@ -39,4 +53,5 @@ bench-quick: .venv-bench/installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench demo-output bench-output
+	rm -rf .venv .venv-bench .venv-docs demo-output bench-output fuzz-output
+	rm -rf docs/_build docs/api docs/gallery

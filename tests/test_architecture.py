@@ -13,28 +13,66 @@ PACKAGE = Path(lincode.__file__).parent
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT: dict[str, set[str]] = {
     "exceptions": set(),
+    "messages": set(),
+    "schema": {"exceptions", "messages"},
     # Each of these may import those before it.
     "core": {"exceptions"},
     "rows": {"core", "exceptions"},
     "networks": {"core", "rows", "exceptions"},
-    "estimators": {"core", "rows", "networks", "exceptions", "files", "tensor_file"},
+    "estimators": {
+        "core",
+        "rows",
+        "networks",
+        "exceptions",
+        "files",
+        "messages",
+        "schema",
+        "tensor_file",
+    },
     # These use the package from outside.
     "metrics": {"exceptions"},
-    "plotting": {"exceptions"},
+    "inspection": {"exceptions"},
+    "plotting": {"exceptions", "inspection"},
     "files": set(),
-    "tensor_file": {"exceptions", "files"},
-    "vectors": {"exceptions", "files"},
-    "model_contents": {"core", "networks", "estimators", "exceptions", "tensor_file"},
-    "model_file": {"estimators", "exceptions", "model_contents", "tensor_file"},
+    "tensor_file": {"exceptions", "files", "messages"},
+    "vectors": {"exceptions", "files", "messages"},
+    "model_schema": {"estimators", "exceptions", "schema"},
+    "model_contents": {"core", "networks", "exceptions", "model_schema", "schema", "tensor_file"},
+    "pipeline_file": {
+        "core",
+        "networks",
+        "estimators",
+        "exceptions",
+        "files",
+        "model_contents",
+        "model_schema",
+    },
+    "model_file": {
+        "estimators",
+        "exceptions",
+        "messages",
+        "model_contents",
+        "model_schema",
+        "pipeline_file",
+        "schema",
+        "tensor_file",
+    },
     "dask": {"core", "rows", "networks", "estimators", "exceptions"},
     "onnx": {"core", "estimators", "exceptions"},
-    "cli": {"lincode", "exceptions", "model_file", "vectors"},
+    "cli": {"lincode", "estimators", "exceptions", "messages", "model_file", "vectors"},
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "dask", "metrics", "plotting", "exceptions", "vectors"}
+PUBLIC = {"lincode", "dask", "inspection", "metrics", "onnx", "plotting", "exceptions", "vectors"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
-IMPORTS = ["lincode", "lincode.plotting", "lincode.vectors", "lincode.cli"]
+IMPORTS = [
+    "lincode",
+    "lincode.inspection",
+    "lincode.onnx",
+    "lincode.plotting",
+    "lincode.vectors",
+    "lincode.cli",
+]
 FOREIGN = {"sklearn", "joblib", "threadpoolctl"}
 """Packages that only ``rows/threads.py`` and the estimators need."""
 
@@ -118,9 +156,14 @@ def test_code_outside_the_package_uses_the_public_api(folder: str) -> None:
 
 @pytest.mark.parametrize("module", IMPORTS)
 def test_import_does_not_load_optional_or_slow_packages(module: str) -> None:
-    slow = ("matplotlib", "rich", "PIL", "pooch", "safetensors", "numba", "pandas", "pyarrow")
+    slow = ["matplotlib", "rich", "PIL", "pooch", "safetensors", "numba", "pandas", "pyarrow"]
+    slow += ["onnx", "skl2onnx", "skops", "torch", "array_api_compat"]
     code = (
-        "import sys, sklearn.base; before = set(sys.modules); "
+        "import sys, sklearn.base; "
+        # Callbacks of scikit-learn 1.9 import rich if it is installed.
+        "import importlib.util; "
+        "importlib.util.find_spec('sklearn.callback') and __import__('sklearn.callback'); "
+        "before = set(sys.modules); "
         f"import {module}; new = set(sys.modules) - before; "
         f"print([name for name in {slow} if name in new])"
     )

@@ -23,6 +23,7 @@ from sklearn.base import clone
 import lincode
 import lincode.dask
 from lincode.estimators import dask_collections
+from lincode.estimators.progress import HAS_CALLBACKS
 from lincode.exceptions import InvalidInputError
 from lincode.rows.dask_chunks import Chunk
 
@@ -146,6 +147,15 @@ def test_small_blocks_are_joined(client: Client, digits: Any, reference: lincode
     assert [scan.n for scan in rows.scans] == [240, 240, 120]
     rows.close()
     assert_same_network(lincode.dask.SCNN(20, random_state=0).fit(X), reference)
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has callbacks since version 1.9")
+def test_callbacks_of_scikit_learn_are_called(client: Client, digits: Any) -> None:
+    monitor = lincode.EnergyMonitor()
+    scnn = lincode.dask.SCNN(8, random_state=0, tol=1e-2).set_callbacks(monitor)
+    scnn.fit(da.from_array(digits, chunks=(150, -1)))
+    assert len(monitor.records_) == scnn.n_iter_
+    assert scnn.transform(da.from_array(digits, chunks=(150, -1))).compute().shape == (600, 8)
 
 
 # Results

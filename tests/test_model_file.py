@@ -21,12 +21,11 @@ from numpy.testing import assert_array_equal
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.pipeline import make_pipeline
 
 from lincode import ASCNN, SAANN, SCNN, SCNNCV, MiniBatchSCNN, Sparsenet
 from lincode.exceptions import InvalidInputError, ModelFileError
-from lincode.model_contents import MODEL_CLASSES
 from lincode.model_file import FORMAT, describe, load, save
+from lincode.model_schema import MODEL_CLASSES
 from lincode.tensor_file import checksum, from_json, to_json
 
 RNG = np.random.default_rng(0)
@@ -193,7 +192,7 @@ def test_other_objects_are_not_saved(scnn: Any, tmp_path: Path) -> None:
         pass
 
     Mine.__name__ = "SCNN"
-    for other in (make_pipeline(scnn), "text", Mine()):
+    for other in ("text", Mine()):
         with pytest.raises(InvalidInputError, match="model must be one of"):
             save(other, tmp_path / "model")
 
@@ -328,7 +327,7 @@ def with_nan(A: Any) -> Any:
         ),
         (set_header("class", to="SAANN"), "SAANN has no parameter .*encoder_ridge, encoder_weight"),
         (set_header("class", to="SCNNCV"), "this version of lincode knows only SCNN, "),
-        (set_header("class", to=["SCNN"]), "this version of lincode knows only SCNN, "),
+        (set_header("class", to=["SCNN"]), "its header cannot be read .*the class a string"),
         (set_header("format", to=FORMAT + 1), f"format {FORMAT + 1}, .* up to {FORMAT}; upgrade"),
         (set_header("format", to=1), "format 1, which an earlier version .* Fit the model again"),
         (set_header("format", to=None), "its header cannot be read"),
@@ -341,7 +340,10 @@ def with_nan(A: Any) -> Any:
         (set_header("parameters", "alpha", to={"type": "object", "value": 1}), "'object' is not"),
         (set_header("parameters", "alpha", to={}), "is damaged"),
         (set_header("values", "n_features_in_", to=7), r"components_ must have shape \(m, p\)"),
-        (set_header("values", "n_features_in_", to=None), "n_features_in_ must be of type"),
+        (
+            set_header("values", "n_features_in_", to=None),
+            "n_features_in_ must be an integer, got",
+        ),
         (
             set_header("values", "energy_", to={"type": "float", "value": "nan"}),
             "energy_ must be fin",
@@ -409,7 +411,10 @@ def test_json_keeps_values_and_types(value: Any) -> None:
 @pytest.mark.slow
 def test_imports_are_lazy() -> None:
     code = (
-        "import sys, sklearn.base, sklearn.utils; before = set(sys.modules);"  # pandas, pyarrow
+        "import importlib.util, sys, sklearn.base, sklearn.utils;"  # pandas, pyarrow
+        # Callbacks of scikit-learn 1.9 import rich if it is installed.
+        "importlib.util.find_spec('sklearn.callback') and __import__('sklearn.callback');"
+        "before = set(sys.modules);"
         "import lincode, lincode.model_file, lincode.vectors;"
         "names = {'safetensors', 'rich', 'matplotlib', 'pyarrow'};"
         "print(sorted(names & (set(sys.modules) - before)))"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,36 @@ def test_text_files_with_a_label(
 
 def test_numbers_of_columns_in_errors_are_those_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "X.csv").write_text("a,label,b\n1,x,2\n3,y,z\n")
-    with pytest.raises(InvalidInputError, match=r"row 2 .*, column 3 must be a number, got 'z'"):
+    with pytest.raises(InvalidInputError, match=r"row 2 .*, column 3 \('b'\) must be a number"):
         read_vectors(tmp_path / "X.csv", exclude=["label"])
+    table = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan]])
+    (tmp_path / "X.csv").write_text("a,label,b\n1,2,3\n4,5,nan\n")
+    columns = dict(zip(["a", "label", "b"], table.T.copy(), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "X.parquet")
+    np.save(tmp_path / "X.npy", table)
+    np.save(tmp_path / "F.npy", np.asfortranarray(table))
+    np.savez(tmp_path / "X.npz", X=table)
+    for name, place in (
+        ("X.csv", "row 2 (without the header), column 3 ('b') must be a finite"),
+        ("X.parquet", "row 2, column 3 ('b') must be a finite"),
+        ("X.npy", "row 2, column 3 must be a finite"),
+        ("F.npy", "row 2, column 3 must be a finite"),
+        ("X.npz", "row 2, column 3 must be a finite"),
+    ):
+        for read in (read_vectors, open_vectors):
+            vectors = read(tmp_path / name, exclude=["2"])
+            with pytest.raises(InvalidInputError, match=re.escape(place)):
+                vectors.check_finite()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"columns": ["z"]}, r"has no column 'z'; use a name or a position between 1 and 5 \(nam"),
+        ({"exclude": ["LABEL"]}, r"has no column 'LABEL'; did you mean column 2 \('label'\)\?$"),
+        ({"exclude": [" label"]}, r"did you mean column 2 \('label'\)\?$"),
+        ({"columns": ["lable"]}, r"did you mean column 2 \('label'\)\?$"),
+        ({"columns": ["label" * 100]}, "use a name or a position"),
         ({"exclude": ["6"]}, "has no column '6'"),
         ({"columns": ["0"]}, "has no column '0'"),
         ({"columns": ["a", "1"]}, "every column may be chosen only once"),
@@ -179,7 +202,7 @@ def test_text_is_converted_to_a_temporary_file(
     assert list((tmp_path / "folder").iterdir()) == []
     (tmp_path / "Y.csv").write_text("a,b\n1,nan\n")
     with (
-        pytest.raises(InvalidInputError, match="row 1, column 2 must be a finite number"),
+        pytest.raises(InvalidInputError, match=r"row 1 .*, column 2 .* must be a finite number"),
         open_vectors(tmp_path / "Y.csv").with_slices(str(tmp_path / "folder")),
     ):
         pass

@@ -17,7 +17,7 @@ def run(X: Any, quick: bool) -> Section:
     X = X[:n]
     curve: Curve = []
     scnn = SCNN(m, ALPHA, random_state=0, callback=partial(record, curve, 0.0, n))
-    batches = MiniBatchSCNN(m, ALPHA, random_state=0, batch_size=min(8192, n // 4))
+    batches = MiniBatchSCNN(m, ALPHA, random_state=0)
     scnn_seconds = seconds_of(partial(scnn.fit, X))
     batch_seconds = seconds_of(partial(batches.fit, X))
     whole: Curve = []

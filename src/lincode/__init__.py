@@ -5,6 +5,7 @@ from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.cv import SCNNCV
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
+from lincode.estimators.progress import EnergyMonitor
 from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_coder import SparseCoder
@@ -12,6 +13,7 @@ from lincode.estimators.sparse_encode import sparse_encode
 from lincode.estimators.sparsenet import Sparsenet
 from lincode.model_file import load, save
 from lincode.networks.training import Iteration
+from lincode.onnx import to_onnx
 
 __version__ = "0.1.0.dev0"
 
@@ -20,6 +22,7 @@ __all__ = [
     "SAANN",
     "SCNN",
     "SCNNCV",
+    "EnergyMonitor",
     "Iteration",
     "MiniBatchSCNN",
     "SparseCoder",
@@ -29,4 +32,5 @@ __all__ = [
     "scnn_path",
     "soft_threshold",
     "sparse_encode",
+    "to_onnx",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import os
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import n_calibration_rows
@@ -19,9 +19,10 @@ from lincode.core.types import Rows
 from lincode.estimators import scnn as local
 from lincode.estimators.calibration import REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT
 from lincode.estimators.checkpoint import N_COMPARED_ROWS, Checkpoint, describe_data
+from lincode.estimators.logs import log_progress
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_scale, unchanged_on_failure
+from lincode.estimators.validation import check_scale, check_seed, unchanged_on_failure
 from lincode.exceptions import InvalidInputError, MissingDependencyError
 from lincode.networks.training import Callback, Outcome
 from lincode.rows.memory import sample_indices
@@ -202,10 +203,9 @@ class SCNN(local.SCNN):
         self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
         too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=D is None)
         with blas_threads(matrix_threads(max(m, p), n_threads)):
-            rng = check_random_state(self.random_state)
+            rng = check_seed(self.random_state)
             start = self._start(rows, D, rng)
-            if self.verbose:
-                print(f"[SCNN] start: {rows.shape[0]} samples, {p} features", flush=True)
+            log_progress(f"[SCNN] start: {rows.shape[0]} samples, {p} features", self.verbose)
             sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
 
             def describe() -> dict[str, Any]:
@@ -213,7 +213,13 @@ class SCNN(local.SCNN):
                 return describe_data(rows.shape, rows.dtype, lengths, first)
 
             checkpoint = Checkpoint(self, describe)
-            _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
+            train = partial(self._train, rows, start.D, start.C, sizes, rng)
+            _, outcome = self._with_progress(
+                lambda progress: train(checkpoint=checkpoint, progress=progress),
+                max_iter=self._max_iter(),
+                n_stages=len(sizes) + 1,
+                tol=self.tol,
+            )
         self.n_lost_chunks_ = rows.n_lost
         messages = self._refine(self._refinement_sample(rows))
         checkpoint.remove()

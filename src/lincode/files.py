@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import platform
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be deleted
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX, SUFFIX = ".lincode-", ".part"
+"""How the names of temporary files begin and end."""
+FOREIGN_SECONDS = 24 * 3600
+"""A temporary file of another computer is old if it was not changed for this time, because locks
+of network file systems do not always reach other computers."""
 
 
 def check_output_path(path: str | os.PathLike[str]) -> Path:
@@ -19,6 +33,15 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
     -------
     Path
         The path that will be written. If ``path`` is a symbolic link, this is its target.
+
+    Examples
+    --------
+    >>> from lincode.vectors import check_output_path
+    >>> try:
+    ...     path = check_output_path("missing-folder/codes.npy")
+    ... except FileNotFoundError as error:
+    ...     print(error.strerror)
+    the folder of the output does not exist; create it first
     """
     name, target = os.fspath(path), Path(os.path.realpath(path))
     if target.is_dir():
@@ -42,14 +65,14 @@ def atomic_write(
 
     The data go to a temporary file in the same folder. After an error or Ctrl-C the temporary
     file is deleted, and a file that existed at ``path`` is unchanged. If the process is killed, the
-    temporary file remains. Its name is random, unless ``temporary`` is given; then a file of this
-    name is overwritten.
+    temporary file remains, and the next call for a file in this folder deletes it. Its name is
+    random, unless ``temporary`` is given; then a file of this name is overwritten.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from lincode.files import atomic_write
+    >>> from lincode.vectors import atomic_write
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_write(Path(folder, "a")) as file:
     ...         n_bytes = file.write(b"text")
@@ -57,17 +80,67 @@ def atomic_write(
     'text'
     """
     target = check_output_path(path)
-    mode: Literal["xb", "wb"] = "xb" if temporary is None else "wb"
-    temporary = temporary or target.with_name(f".lincode-{secrets.token_hex(6)}.part")
+    # The tempfile module is not used because only the owner can read its files.
+    if temporary is None:
+        remove_old_temporary_files(target.parent)
+        file = _new_temporary_file(target.parent)
+    else:
+        file = open(temporary, "wb")  # noqa: SIM115 (it is closed below)
+    temporary = Path(file.name)
     try:
-        # The tempfile module is not used because only the owner can read its files.
-        with open(temporary, mode) as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
+            if target.exists():
+                shutil.copymode(target, temporary)
+            if fcntl is not None:  # while it is locked; Windows cannot rename an open file
+                os.replace(temporary, target)
+        if fcntl is None:
+            os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_old_temporary_files(folder: Path) -> None:
+    """Delete the temporary files in a folder that killed processes left behind.
+
+    A process locks its temporary file as long as it writes it, and the operating system releases
+    the lock when the process ends for any reason. So a file without a lock is not in use.
+    """
+    if fcntl is None:
+        for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+            with suppress(OSError):  # it is open
+                path.unlink()
+        return
+    for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        # A file that belongs to another user, or that another process has just deleted, is skipped.
+        with suppress(OSError), open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+            if path.name.startswith(f"{PREFIX}{_computer()}-") or age > FOREIGN_SECONDS:
+                path.unlink()
+
+
+def _new_temporary_file(folder: Path) -> BinaryIO:
+    """Create a temporary file with a new name, and lock it if the file system has locks."""
+    while True:
+        path = folder / f"{PREFIX}{_computer()}-{secrets.token_hex(6)}{SUFFIX}"
+        file = open(path, "xb")  # noqa: SIM115 (the caller closes it)
+        if fcntl is None:
+            return file
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            return file  # There are no locks, so no process deletes files without a lock.
+        # Another process may have deleted the file before it was locked.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()
+
+
+def _computer() -> str:
+    """Return a short name of this computer that is a valid part of a file name."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]

@@ -34,21 +34,28 @@ def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
     >>> rms_error([[1.0, 2.0]], [[1.0, 0.0]])
     1.4142135623730951
     """
-    A = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-    B = np.asarray(X_reconstructed, dtype=np.float64)
+    A, B = _numbers("X", X), _numbers("X_reconstructed", X_reconstructed)
     if A.shape != B.shape or not A.size:
         raise InvalidInputError(
             "X and X_reconstructed must have the same shape and at least one entry, got shapes"
             f" {A.shape} and {B.shape}."
         )
-    return float(np.sqrt(np.mean((A - B) ** 2)))
+    for name, values in (("X", A), ("X_reconstructed", B)):
+        if not np.isfinite(values).all():
+            raise InvalidInputError(
+                f"{name} must be finite, but it contains NaN or infinity; compare the other entries"
+                " only."
+            )
+    difference = A.astype(np.float64) / 2 - B.astype(np.float64) / 2
+    largest = float(np.abs(difference).max()) or 1.0  # squares of the ratios cannot overflow
+    return 2 * largest * float(np.sqrt(np.mean((difference / largest) ** 2)))
 
 
 def sparsity(codes: Any, threshold: float = 0.0) -> float:
     """Fraction of coefficients whose absolute value is at most ``threshold``.
 
-    This is the sparsity value of the paper, except that it uses |u| instead of u. Large negative
-    coefficients therefore do not count as small.
+    This is the sparsity value of the paper, except that it uses ``|u|`` instead of u. Large
+    negative coefficients therefore do not count as small.
 
     Parameters
     ----------
@@ -93,15 +100,21 @@ def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np
     >>> sparsity_curve([[0.0, -0.3, 0.1, 2.0]], [0.0, 0.2, 0.4])
     array([0.25, 0.5 , 0.75])
     """
-    U = codes.tocsr() if issparse(codes) else np.asarray(codes)
-    total = int(np.prod(U.shape))
+    if issparse(codes):
+        codes = codes.tocsr(copy=True)
+        codes.sum_duplicates()
+    stored = _numbers("codes", codes.data if issparse(codes) else codes)
+    total = int(np.prod(codes.shape)) if issparse(codes) else stored.size
     if not total:
-        raise InvalidInputError(f"codes must have at least one entry, got shape {U.shape}.")
-    stored = np.sort(np.abs(U.data if issparse(codes) else U), axis=None)
+        raise InvalidInputError("codes must have at least one entry, got none.")
+    limits = _numbers("thresholds", thresholds)
+    if np.isnan(limits).any():
+        raise InvalidInputError(f"thresholds must not be NaN, got {thresholds!r}.")
     # Thresholds have the precision of the codes; otherwise the float32 number 0.1 is above 0.1.
-    limits = np.asarray(thresholds, dtype=np.result_type(stored.dtype, np.float16))
-    n_small = np.searchsorted(stored, limits, side="right")
-    n_implicit_zeros = total - stored.size
+    largest = np.finfo(stored.dtype).max
+    limits = np.clip(limits, -largest, largest).astype(stored.dtype)
+    n_small = np.searchsorted(np.sort(np.abs(stored), axis=None), limits, side="right")
+    n_implicit_zeros = np.where(limits >= 0, total - stored.size, 0)
     return np.asarray((n_small + n_implicit_zeros) / total, dtype=np.float64)
 
 
@@ -126,7 +139,7 @@ def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
     >>> sparsity_area([[0.0, 0.0, 0.0, 0.0]])
     1.0
     """
-    t = np.asarray(thresholds, dtype=np.float64)
+    t = _numbers("thresholds", thresholds).astype(np.float64)
     if t.ndim != 1 or t.size < 2 or not (np.diff(t) > 0).all():
         raise InvalidInputError(
             f"thresholds must be at least two numbers in increasing order, got {thresholds!r}."
@@ -156,10 +169,44 @@ def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
     >>> error_rate([1, 2, 3, 4], [1, 2, 3, 3])
     0.25
     """
-    a, b = np.asarray(y_true), np.asarray(y_predicted)
+    a, b = _labels("y_true", y_true), _labels("y_predicted", y_predicted)
     if a.shape != b.shape or not a.size:
         raise InvalidInputError(
             "y_true and y_predicted must have the same shape and at least one label, got shapes"
             f" {a.shape} and {b.shape}."
         )
     return float(np.mean(a != b))
+
+
+def _numbers(name: str, values: Any) -> NDArray[np.floating[Any]]:
+    """Return numbers as an array of floats; those that are not floats become float64."""
+    A = _array(name, values.toarray() if issparse(values) else values)
+    if A.dtype.kind == "O":
+        try:
+            A = A.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"{name} must contain real numbers: {error}") from error
+    if A.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must contain real numbers, got dtype {A.dtype}.")
+    return A if A.dtype.kind == "f" else A.astype(np.float64)
+
+
+def _labels(name: str, values: Any) -> NDArray[Any]:
+    """Return labels of any type as an array."""
+    if issparse(values) or values is None or isinstance(values, str | bytes):
+        raise InvalidInputError(
+            f"{name} must be a sequence of labels, got {type(values).__name__}."
+        )
+    return _array(name, values)
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    """Return the values as an array without masked entries."""
+    if np.ma.is_masked(values):
+        raise InvalidInputError(
+            f"{name} must not have masked entries; select the others with ~{name}.mask."
+        )
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} must be an array: {error}") from error

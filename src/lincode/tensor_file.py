@@ -20,9 +20,16 @@ import numpy as np
 
 from lincode.exceptions import InvalidInputError
 from lincode.files import atomic_write
+from lincode.messages import printable
 
 SCALAR_TYPES = frozenset(np.dtype(code).name for code in "?bhiqBHIQefd")
 """Names of the NumPy scalar types that are stored together with their type."""
+MAX_HEADER_BYTES = 8 * 2**20
+"""Longer headers are neither written nor read. Reading them may take 30 times this memory."""
+MAX_DEPTH = 20
+"""The largest number of lists and dicts inside each other in a header."""
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What contents raise that are not those of lincode although the checksum is correct."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,12 @@ class FileKind:
 
         text = json.dumps(header, allow_nan=False)
         data = to_bytes(tensors, metadata={self.key: text, "sha256": checksum(text, tensors)})
+        if _header_bytes(data) > MAX_HEADER_BYTES:
+            raise InvalidInputError(
+                f"the text in a {self.name} must be at most {MAX_HEADER_BYTES} bytes long, got"
+                f" {_header_bytes(data)}; if init is a list, set it to an array, and use shorter"
+                " names of features."
+            )
         with atomic_write(path, temporary=temporary) as file:
             file.write(data)
 
@@ -69,6 +82,13 @@ class FileKind:
         Path(name).stat()  # Raises FileNotFoundError.
         if not Path(name).is_file():
             raise self.error(f"{name} must be a {self.name}, but it is a device or a pipe.")
+        with open(name, "rb") as file:
+            n_bytes = _header_bytes(file.read(8))
+        if MAX_HEADER_BYTES < n_bytes < Path(name).stat().st_size:
+            raise self.error(
+                f"{name} is not a {self.name} of lincode: its header must be at most"
+                f" {MAX_HEADER_BYTES} bytes long, got {n_bytes}."
+            )
         try:
             with safe_open(name, framework="np") as file:
                 metadata = file.metadata()
@@ -78,8 +98,9 @@ class FileKind:
                     raise self.error(f"{name} is damaged: an array has an unknown type.")
                 tensors = {key: np.array(file.get_tensor(key)) for key in keys}
         except SafetensorError as error:
+            reason = printable(str(error), 200)
             raise self.error(
-                f"{name} is not a {self.name} of lincode, or it is damaged or truncated ({error})."
+                f"{name} is not a {self.name} of lincode, or it is damaged or truncated ({reason})."
                 f" Use a file that {self.writer} wrote, or {self.advice}."
             ) from error
         if checksum(metadata[self.key], tensors) != metadata.get("sha256"):
@@ -95,9 +116,30 @@ class FileKind:
             header = json.loads(metadata[self.key])
             if not isinstance(header, dict):
                 raise InvalidInputError(f"it must be a JSON object, got {type(header).__name__}")
+            _check_depth(header)
         except (ValueError, RecursionError) as error:
-            raise self.error(f"{name} is damaged: its header cannot be read ({error}).") from error
+            reason = printable(str(error), 200)
+            raise self.error(f"{name} is damaged: its header cannot be read ({reason}).") from error
         return header
+
+
+def _header_bytes(data: bytes) -> int:
+    """Return the length of the header of a safetensors file, with which the file begins."""
+    return int.from_bytes(data[:8], "little")
+
+
+def _check_depth(value: Any) -> None:
+    """Check that lists and dicts are not nested too deeply for recursive functions."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            entry
+            for parent in level
+            for entry in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(entry, dict | list)
+        ]
+    if level:
+        raise InvalidInputError(f"its lists and objects are nested more than {MAX_DEPTH} deep")
 
 
 def checksum(text: str, tensors: dict[str, Any]) -> str:
@@ -150,7 +192,7 @@ def from_json(value: Any) -> Any:
         return float(content)
     name = content if kind == "dtype" else kind
     if name not in SCALAR_TYPES:
-        raise InvalidInputError(f"the type {name!r} is not known.")
+        raise InvalidInputError(f"the type {str(name)[:40]!r} is not known.")
     return np.dtype(name) if kind == "dtype" else np.dtype(name).type(from_json(content))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -140,9 +141,47 @@ def test_columns_are_chosen_by_name_or_position(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "line", "option"),
+    [
+        ("a,b,label", "fit X.csv -o m", "--exclude label"),
+        ("a,b,label", "fit X.csv --exclude a -o m", "--exclude a,label"),
+        ("a,b,label", "fit X.csv --columns b,label -o m", "--exclude label"),
+        ("a,b,the label", "fit X.csv -o m", "--exclude 'the label'"),
+        ('a,b,"x,y"', "fit X.csv -o m", "--exclude '\"x,y\"'"),
+        ("a,b,-label", "fit X.csv -o m", "--exclude=-label"),
+        ("a,b, label", "fit X.csv -o m", "--exclude 3"),
+        ("a,b,", "fit X.csv -o m", "--exclude 3"),
+        ("a,b,", "fit X.csv --exclude a -o m", "--exclude a,3"),
+        ("5,6,7", "fit X.csv -o m", "--exclude 3"),
+        ("a,b,label", "fit X.parquet -o m", "--exclude label"),
+    ],
+)
+def test_the_option_that_excludes_a_column_of_text_is_printed(
+    header: str,
+    line: str,
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("X.csv").write_text(f"{header}\n1,2,x\n3,5,y\n")
+    table = {"a": [1.0, 3.0], "b": [2.0, 5.0], "label": ["x", "y"]}
+    pq.write_table(pa.table(table), "X.parquet")
+    assert run(line) == 2
+    error = capsys.readouterr().err
+    assert error.endswith(f" or exclude the column with {option}.\n")
+    start, _, rest = line.partition(" --exclude a")
+    assert main(shlex.split(f"{start}{rest} {option} -m 2 -q")) == 0
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("fit X.csv -o m", "X.csv: row 1 (without the header), column 1 must be a number, got 'a'"),
+        (
+            "fit X.csv -o m",
+            "X.csv: row 1 (without the header), column 1 ('label') must be a number",
+        ),
         ("fit X.parquet -o m", "'label' must contain numbers, got"),
         ("fit X.csv --columns x9 -o m", "has no column 'x9'; use a name or a position between 1"),
         ("encode model X.csv -o c.npy", "must have 6 columns for this model, got 7; choose them"),
@@ -152,7 +191,7 @@ def test_columns_are_chosen_by_name_or_position(here: Path) -> None:
         ("encode model damaged --exclude 1 -o c.npz", "2.parquet: row group 2 of 4"),
         ("fit X.npy --no-minibatch --batch-size 9 -o m", "--batch-size requires --minibatch"),
         ("fit short.csv.gz --exclude label -o m", "is not a gzip file or is truncated"),
-        ("fit nan.csv -o m", "nan.csv: row 2, column 1 must be a finite number, got nan"),
+        ("fit nan.csv -o m", "row 2 (without the header), column 1 ('a') must be a finite number"),
     ],
 )
 def test_bad_input_leaves_no_file(
@@ -228,7 +267,7 @@ def test_memory_of_the_process_does_not_grow_with_the_file(tmp_path: Path) -> No
             for seed in range(n // 50_000):
                 rng = np.random.default_rng(seed)
                 file.write(rng.standard_normal((50_000, 256)).tobytes())
-        command = ["fit", "X.npy", "-m", "32", "--minibatch", "--max-iter", "1", "-q", "-o", "m"]
+        command = ["fit", "X.npy", "-m", "32", "--minibatch", "--max-iter", "3", "-q", "-o", "m"]
         run = subprocess.run(
             [sys.executable, "-c", MEASURE, *command],
             cwd=tmp_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lincode import SAANN, SCNN, MiniBatchSCNN
 from lincode.cli import main
 from lincode.model_file import load, save
-from lincode.vectors import Vectors, read_vectors, reading
+from lincode.vectors import Vectors, read_vectors, reading, write_vectors
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 6)) @ RNG.standard_normal((6, 6))
@@ -124,7 +125,7 @@ def test_options_have_the_names_of_parameters(
     names = {option.replace("-", "_") for option in options}
     assert "transform_algorithm" in names
     others = {"help", "output", "key", "quiet", "dtype", "minibatch", "batch_size"}
-    others |= {"algorithm", "columns", "exclude"}
+    others |= {"algorithm", "columns", "exclude", "max_size"}
     assert names - others <= set(SCNN().get_params())
 
 
@@ -258,7 +259,50 @@ def test_column_names_are_stored_and_compared(
     Path("X.csv").write_text(text.replace("col 1,col 2", "col 2,col 1"))
     assert run("encode model X.csv -o codes.csv") == 2
     error = capsys.readouterr().err
-    assert "X.csv: column 2 must be 'col 1' as in the training data, got 'col 2'" in error
+    assert "in the same order, but column 2 is 'col 2' instead of 'col 1'; use --columns" in error
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "problem", "option"),
+    [
+        ("a,b,c,proline", "", "but it also has 'proline'", "--exclude proline"),
+        ("a,x y,b,c", "", "but it also has 'x y'", "--exclude 'x y'"),
+        ("a,b,c,d", "--columns a,b,d,c", "but it also has 'd'", "--exclude d"),
+        ("y,a,b,c,d", "--exclude y", "but it also has 'd'", "--exclude y,d"),
+        ("a,c,b", "", "in the same order, but column 2 is 'c' instead of 'b'", "--columns a,b,c"),
+        ("d,c,b,a", "", "but column 1 is 'd' instead of 'a'", "--columns a,b,c"),
+        ("b,c", "", "but it does not have 'a'; add or rename columns.", ""),
+        ("b,c,A", "", "but it also has 'A' and does not have 'a'; add or rename columns.", ""),
+        ("a,b,c", "--exclude 1", "does not have 'a'; add or rename columns, or exclude fewer", ""),
+        ("a,b," + ",".join(f"y{j}" for j in range(300)) + ",c", "", "'y4' and 295 more; use", ""),
+    ],
+)
+def test_the_option_for_the_columns_of_the_model_is_printed(
+    header: str,
+    options: str,
+    problem: str,
+    option: str,
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    estimator = SCNN(2, 0.2, tol=1e-2, random_state=0).fit(X[:, :3])
+    estimator.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
+    save(estimator, "model")
+    columns = header.split(",")
+    values = {"a": 0, "b": 1, "c": 2}
+    table = X[:, [values.get(name, 5) for name in columns]]
+    write_vectors("X.csv", [table], len(table), names=columns)
+    line = f"encode model X.csv -o codes.npy {options}"
+    assert run(line) == 2
+    error = capsys.readouterr().err
+    assert "X.csv must have the 3 columns of the training data" in error
+    assert problem in error
+    assert len(error) < 300
+    if option:
+        assert error.endswith(f"; use {option}.\n")
+        assert main(shlex.split(f"{line} {option} -q")) == 0
+        del estimator.feature_names_in_
+        assert_allclose(np.load("codes.npy"), estimator.transform(X[:, :3]), atol=1e-12)
 
 
 def test_info(model: Any, capsys: pytest.CaptureFixture[str]) -> None:

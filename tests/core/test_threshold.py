@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core.encoder_step import Thresholding, encode
 from lincode.core.threshold import apply_hard, apply_soft, apply_top_k
+from lincode.exceptions import InvalidInputError
 
 MODES = ("soft", "hard", "top_k")
 DTYPES = (np.float32, np.float64)
@@ -140,19 +141,30 @@ def test_top_k_of_many_kinds_of_rows(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_outputs_that_are_not_finite_affect_their_own_row_only(
-    rng: np.random.Generator, mode: str
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_outputs_that_are_not_finite_raise_an_error(
+    rng: np.random.Generator, mode: str, value: float, dtype: Any
 ) -> None:
     """The product of large finite numbers can overflow."""
-    Z = rng.standard_normal((6, 50))
+    Z = rng.standard_normal((6, 50)).astype(dtype)
     thresholding = Thresholding(mode, 0.5, k=3)
-    expected = thresholding.apply(Z.copy())
-    Z[1, :] = np.nan
-    Z[3, 7], Z[3, 8] = np.inf, -np.inf
-    codes = thresholding.apply(Z)
-    assert_array_equal(codes[[0, 2, 4, 5]], expected[[0, 2, 4, 5]])
-    assert codes[3, 7] == np.inf
-    assert codes[3, 8] == -np.inf
+    Z[3, 7] = value
+    with pytest.raises(InvalidInputError, match=f"too large for {Z.dtype}"):
+        thresholding.apply(Z)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gains_that_overflow_raise_an_error(mode: str, dtype: Any) -> None:
+    largest = float(np.finfo(dtype).max)
+    Z = np.array([[1.0, 2.0]], dtype=dtype)
+    gains = np.array([1.0, largest], dtype=dtype)
+    with pytest.raises(InvalidInputError, match="too large"):
+        Thresholding(mode, 0.5, k=1, gains=gains).apply(Z)
+    Z = np.array([[0.5, 1.0]], dtype=dtype)
+    codes = Thresholding(mode, 0.0, k=2, gains=gains / 2).apply(Z)
+    assert_allclose(codes, [[0.25, largest / 2]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from lincode import SCNN, MiniBatchSCNN, load, save
 from lincode.cli import main
 from lincode.exceptions import CheckpointError, InvalidInputError
+from lincode.networks.scnn import SCNNTraining
 from lincode.rows import chunks
 
 N, P, M = 12_000, 30, 24
@@ -125,6 +127,98 @@ def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def interrupt_in(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, n_calls: int) -> None:
+    """Press Ctrl-C at the end of a method, in the middle of an iteration or a batch."""
+    method, calls = getattr(owner, name), iter(range(n_calls - 1))
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        result = method(*arguments, **options)
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(owner, name, interrupted)
+
+
+@pytest.mark.parametrize("iterable", [False, True])
+@pytest.mark.parametrize("kind", ["batches", "batches, plain"])
+def test_ctrl_c_saves_the_last_complete_batch(
+    kind: str,
+    iterable: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    X, path = samples()[:2000], tmp_path / "checkpoint"
+
+    def train(model: Any) -> Any:
+        return model.fit_batches(np.array_split(X, 10)) if iterable else model.fit(X)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = train(estimator(kind, max_iter=1))
+        model, seen = estimator(kind, max_iter=1, checkpoint_path=path), []
+        with monkeypatch.context() as patch:
+            interrupt_in(patch, MiniBatchSCNN, "_learn_batch", 4)
+            with pytest.raises(KeyboardInterrupt):
+                train(model)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]
+        model.set_params(callback=lambda iteration: seen.append(iteration.n_iter), verbose=1)
+        train(model)
+    assert seen[0] == 4
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"[MiniBatchSCNN] continuing from {path} after 3 batches"
+    assert lines[1].startswith("[MiniBatchSCNN] batch 4/")
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    np.testing.assert_array_equal(model.encoder_, expected.encoder_)
+    np.testing.assert_array_equal(model.energy_path_, expected.energy_path_)
+
+
+def test_ctrl_c_saves_the_last_complete_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, path, seen = samples()[:2000], tmp_path / "checkpoint", []
+    model = SCNN(M, random_state=0, n_jobs=1, checkpoint_path=path)
+    expected = clone(model).set_params(checkpoint_path=None).fit(X)
+    with monkeypatch.context() as patch:
+        interrupt_in(patch, SCNNTraining, "update_dictionary", 6)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X)
+    assert path.is_file()
+    model.set_params(callback=lambda iteration: seen.append(iteration.n_iter), verbose=1).fit(X)
+    assert seen[0] > 1
+    message = f"[SCNN] continuing from {path} after {seen[0] - 1} iterations"
+    assert message in capsys.readouterr().out.splitlines()
+    np.testing.assert_allclose(model.energy_path_[: seen[0]], expected.energy_path_[: seen[0]])
+    np.testing.assert_allclose(model.energy_, expected.energy_, rtol=1e-3)
+
+
+def test_ctrl_c_before_the_first_batch_is_complete_saves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_in(monkeypatch, MiniBatchSCNN, "_learn_batch", 1)
+    with pytest.raises(KeyboardInterrupt):
+        estimator("batches", checkpoint_path=tmp_path / "checkpoint").fit(samples()[:2000])
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_ends_the_program_if_the_checkpoint_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    interrupt_in(monkeypatch, MiniBatchSCNN, "_learn_batch", 3)
+    model = estimator("batches", checkpoint_path=tmp_path / "checkpoint")
+    with (
+        pytest.warns(UserWarning, match="could not be written: .* No space left"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        model.fit(samples()[:2000])
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -164,6 +258,9 @@ def test_other_data_are_refused(left_behind: Path) -> None:
     for other in (X[:-1], X.astype(np.float32), 2 * X, -X, X[::-1], X[:, ::-1]):
         with pytest.raises(CheckpointError, match="the training data: "):
             estimator("batches", checkpoint_path=left_behind).fit(other)
+    message = rf"shape was \({N}, {P}\) and is now \({N - 1}, {P}\)"
+    with pytest.raises(CheckpointError, match=message):
+        estimator("batches", checkpoint_path=left_behind).fit(X[1:])
 
 
 def test_another_estimator_is_refused(left_behind: Path) -> None:

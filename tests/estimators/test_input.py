@@ -246,8 +246,9 @@ BAD = [
         InvalidInputError,
         "n_jobs must be None or an integer other than 0, got True",
     ),
+    (dict(encoder_weight=1e300), InvalidInputError, r"encoder_weight must be at most 1e\+200"),
     (dict(callback=3), InvalidInputError, "callback must be None or callable, got 3"),
-    (dict(random_state="x"), ValueError, "cannot be used to seed"),
+    (dict(random_state="x"), ValueError, "random_state must be None, an integer"),
 ]
 
 

@@ -104,7 +104,7 @@ def test_memory_does_not_depend_on_the_number_of_samples(tmp_path: Path) -> None
         return largest
 
     peak(2_000)
-    small, large = peak(4_000), peak(40_000)
+    small, large = peak(12_000), peak(48_000)  # at most 10,000 rows are kept for the last step
     codes = 36_000 * 40 * 8
     assert large - small < 0.15 * codes
 
@@ -153,7 +153,7 @@ def test_verbose_prints_one_line_per_batch(digits: Any, capsys: pytest.CaptureFi
     scnn = network(batch_size=300, verbose=1).fit(digits)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == scnn.n_steps_
-    assert lines[1].startswith("[MiniBatchSCNN] iteration 2/200  energy per sample ")
+    assert lines[1].startswith("[MiniBatchSCNN] batch 2/200  energy per sample ")
     assert lines[1].endswith("600 samples")
 
 
@@ -267,3 +267,38 @@ def test_error_in_the_callback_keeps_the_previous_network(digits: Any) -> None:
             method(1 - digits)
         scnn.callback = None
         assert pickle.dumps(vars(scnn)) == before
+
+
+def test_energy_of_batches_is_that_of_the_score_for_features_that_depend_on_each_other() -> None:
+    """The ridge is relative to the mean eigenvalue that is not zero, in training and afterwards."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((400, 5)) @ rng.standard_normal((5, 100))
+    scnn = MiniBatchSCNN(10, encoder_ridge=0.3, batch_size=100, random_state=0).fit(X)
+    assert_allclose(scnn.energy_, -scnn.score(X), rtol=0.03)
+    assert -scnn.score(X) < 1.03 * SCNN(10, encoder_ridge=0.3, random_state=0).fit(X).energy_
+
+
+def test_singular_gram_matrix_in_float32_without_a_ridge() -> None:
+    rng = np.random.RandomState(0)
+    X = (rng.standard_normal((2000, 20)) @ rng.standard_normal((20, 300))).astype(np.float32)
+    scnn = MiniBatchSCNN(8, random_state=0, encoder_ridge=0.0, max_iter=2, max_no_improvement=None)
+    assert np.isfinite(scnn.fit(X).encoder_).all()
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_batches_may_be_dense_and_sparse(digits: Any, order: int) -> None:
+    batches = [digits[:300].astype(np.float32), scipy.sparse.csr_matrix(digits[300:])]
+    mixed = network(max_iter=2, max_no_improvement=None)
+    mixed.fit_batches(batches[::-1] if order else batches)
+    assert mixed.n_samples_seen_ == 1200
+
+
+def test_weights_of_one_change_nothing(digits: Any) -> None:
+    weighted = network(batch_size=200).fit(digits, sample_weight=np.ones(600))
+    assert_array_equal(weighted.components_, network(batch_size=200).fit(digits).components_)
+
+
+@pytest.mark.parametrize("convert", [scipy.sparse.csr_matrix, np.asarray])
+def test_a_single_array_is_not_an_iterable_of_batches(digits: Any, convert: Any) -> None:
+    with pytest.raises(InvalidInputError, match="use fit for a single array"):
+        network().fit_batches(convert(digits))

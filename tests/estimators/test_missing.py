@@ -83,11 +83,24 @@ def test_planted_dictionary_is_recovered_with_half_of_the_entries() -> None:
 def test_nearly_complete_data_give_nearly_the_same_network(digits: Any, cls: Any) -> None:
     X = digits[:300].copy()
     parameters = {"init": digits[:16], "alpha": 0.1, "encoder_ridge": 0.1}
-    complete = cls(16, **parameters).fit(X)
+    learn = cls.partial_fit if cls is MiniBatchSCNN else cls.fit
+    complete = learn(cls(16, **parameters), X)
     X[7, 30] = np.nan
-    scnn = cls(16, **parameters).fit(X)
+    scnn = learn(cls(16, **parameters), X)
     assert_allclose(scnn.components_, complete.components_, atol=5e-3)
     assert_allclose(scnn.energy_, complete.energy_, rtol=1e-2)
+
+
+def test_batches_with_and_without_missing_entries_end_at_nearly_the_same_energy(
+    digits: Any,
+) -> None:
+    """Complete samples are learned in small batches, others in large ones."""
+    parameters = {"init": digits[:16], "alpha": 0.1, "encoder_ridge": 0.1}
+    complete = MiniBatchSCNN(16, batch_size=100, random_state=0, **parameters).fit(digits)
+    X = digits.copy()
+    X[7, 30] = np.nan
+    scnn = MiniBatchSCNN(16, random_state=0, **parameters).fit(X)
+    assert_allclose(scnn.score(digits), complete.score(digits), rtol=1e-2)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from lincode import ASCNN, SAANN, Sparsenet
 from lincode.exceptions import InvalidInputError
 from lincode.metrics import rms_error
+from lincode.networks.epochs import root_mean_square
+from lincode.networks.saann import SAANNEnergy
 from lincode.networks.sparsenet import SparsenetTraining
 
 NETWORKS: list[Any] = [
@@ -208,6 +210,7 @@ def test_alpha_strings_are_for_scnn_only(network: Any, digits: Any) -> None:
         (SAANN(), "activation", "relu"),
         (ASCNN(), "activation", "sigmoid"),
         (SAANN(), "init", "data"),
+        (ASCNN(), "solver", "lbfgs"),
         (ASCNN(), "sigma", 0),
         (Sparsenet(), "sigma", 0.0),
         (Sparsenet(), "penalty", "l2"),
@@ -266,6 +269,37 @@ def test_gain_control_reaches_the_variance_goal_and_inexact_codes_raise_a_warnin
     assert np.median(np.square(net.transform(X)).mean(axis=0)) == pytest.approx(0.1, rel=0.1)
     with pytest.warns(ConvergenceWarning, match="not within transform_tol"):
         net.set_params(transform_max_iter=1, transform_tol=1e-8).transform(X)
+
+
+@pytest.mark.parametrize("init", ["scaled", "paper"])
+def test_plain_gradient_steps(init: str, digits: Any) -> None:
+    """One pass over one batch is the initial weights minus the mean gradient times the rate."""
+    N = len(digits)
+    saann = SAANN(5, 0.1, init=init, solver="sgd", batch_size=N, max_iter=1, random_state=0)
+    start = clone(saann).set_params(learning_rate=0).fit(digits)
+    if init == "paper":
+        assert np.abs(start.encoder_).max() <= 1
+        assert np.abs(start.components_).max() > 0.9
+    D, C = start.components_, start.encoder_
+    gradient = SAANNEnergy(0.1).gradient(digits, D, C)
+    scale = root_mean_square(digits)
+    saann.set_params(learning_rate=1e-6).fit(digits)
+    assert_allclose(saann.components_ - D, -1e-6 * gradient.D / N, rtol=1e-5, atol=1e-15)
+    assert_allclose(saann.encoder_ - C, -1e-6 * gradient.C / N / scale**4, rtol=1e-5, atol=1e-15)
+
+
+@pytest.mark.parametrize("network", [SAANN, ASCNN], ids=lambda n: n.__name__)
+def test_plain_gradient_steps_lower_the_energy_in_any_unit(network: Any, digits: Any) -> None:
+    rate = 0.05 if network is SAANN else 0.005
+    one = network(8, 0.1, solver="sgd", learning_rate=rate, max_iter=5, random_state=0)
+    ten = clone(one).set_params(alpha=10.0)
+    one.fit(digits)
+    ten.fit(10 * digits)
+    assert one.energy_path_[-1] < one.energy_path_[0]
+    if network is ASCNN:
+        assert one.first_stage_energy_path_[-1] < 0.9 * one.first_stage_energy_path_[0]
+    assert_allclose(ten.components_, 10 * one.components_, rtol=1e-6, atol=1e-9)
+    assert_allclose(ten.encoder_, one.encoder_ / 10, rtol=1e-6, atol=1e-9)
 
 
 def test_failed_training_raises_a_warning(digits: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context, get_config
 from sklearn.utils.validation import check_array
 
-from lincode import SCNN
+from lincode import SCNN, SparseCoder, sparse_encode
 from lincode.estimators import coding
 from lincode.estimators.coding import encoder_blocks
 from lincode.estimators.output import Buffers
@@ -191,9 +191,8 @@ def test_outputs_that_overflow_do_not_mean_that_the_samples_are_not_finite(
 ) -> None:
     network = networks["hard", np.float32]
     X = np.full((3, P), np.finfo(np.float32).max, dtype=np.float32)
-    with np.errstate(over="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        assert network.transform(X).shape == (3, M)
+    with pytest.raises(InvalidInputError, match="the codes of some samples are too large"):
+        network.transform(X)
 
 
 @pytest.mark.parametrize(
@@ -245,3 +244,45 @@ def test_buffers_are_used_again_and_never_by_two_blocks() -> None:
     assert np.shares_memory(first, third)
     buffers.give_back(third)
     assert buffers.take(slice(14, 20)).shape == (6, 3)
+
+
+SPARSE = (scipy.sparse.csr_array, scipy.sparse.csr_matrix)
+
+
+@pytest.mark.parametrize("convert", [*SPARSE, scipy.sparse.coo_array, scipy.sparse.csc_matrix])
+@pytest.mark.parametrize("algorithm", ["encoder", "lasso"])
+def test_sparse_codes_are_of_the_kind_of_the_samples(
+    networks: Any, digits: Any, convert: Any, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse array has codes that are a sparse array, and a matrix has a matrix."""
+    X = convert(digits[:N])
+    kind = SPARSE[0] if isinstance(X, scipy.sparse.sparray) else SPARSE[1]
+    network = changed(networks["hard", np.float64], sparse_output=True)
+    network.set_params(transform_algorithm=algorithm)
+    use_small_blocks(monkeypatch)
+    D = network.components_
+    coder = SparseCoder(D, transform_algorithm="lasso", sparse_output=True)
+    for codes in (
+        network.transform(X),
+        changed(network, split_sign=True).transform(X),
+        coder.fit_transform(X),
+        sparse_encode(X, D, sparse_output=True),
+    ):
+        assert type(codes) is kind
+    expected = network.transform(digits[:N])
+    # The product with sparse samples is rounded differently.
+    assert_allclose(network.transform(X).toarray(), expected.toarray(), atol=1e-12)
+    samples = network.inverse_transform(network.transform(X))
+    assert type(samples) is np.ndarray
+    assert_allclose(samples, network.inverse_transform(expected), atol=1e-12)
+
+
+def test_sparse_codes_of_dense_samples(networks: Any, digits: Any) -> None:
+    """The setting of scikit-learn decides, if there is one."""
+    network = changed(networks["hard", np.float64], sparse_output=True)
+    assert type(network.transform(digits[:N])) is scipy.sparse.csr_matrix
+    if "sparse_interface" in get_config():
+        with config_context(sparse_interface="sparray"):
+            assert type(network.transform(digits[:N])) is scipy.sparse.csr_array
+            codes = sparse_encode(digits[:N], network.components_, sparse_output=True)
+            assert type(codes) is scipy.sparse.csr_array

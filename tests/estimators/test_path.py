@@ -87,6 +87,8 @@ def test_given_alphas_are_used_and_feature_names_are_stored(digits: Any) -> None
         ({"alpha_ratios": ["0.1*max"]}, "alpha_ratios must be .* got the entry '0.1.max'"),
         ({"alpha_ratios": True}, "alpha_ratios must be a sequence of finite numbers"),
         ({"alpha": 0.1}, "takes alphas or alpha_ratios instead of alpha"),
+        ({"alphas": [0.1], "alpha_ratios": 3}, "alphas and alpha_ratios exclude each other"),
+        ({"alphas": [0.1], "alpha_ratios": [0.5]}, "exclude each other.* Leave one of them out"),
         ({"tol": -1}, "tol must be"),
     ],
 )
@@ -191,6 +193,10 @@ def test_invalid_searches_are_explained_and_change_nothing(digits: Any) -> None:
         SCNNCV(network(), target_sparsity=90).fit(digits)
     with pytest.raises(InvalidInputError, match="estimator must be an SCNN"):
         SCNNCV(RidgeClassifier()).fit(digits)
+    with pytest.raises(InvalidInputError, match=r"got 40; SCNNCV takes a network .*SCNNCV\(SCNN"):
+        SCNNCV(40).fit(digits)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="alphas and alpha_ratios exclude each other"):
+        SCNNCV(network(), alphas=["mean"], alpha_ratios=[0.1, 0.2]).fit(digits)
     search = SCNNCV(network(), alpha_ratios=2, cv=2).fit(digits)
     alpha = search.alpha_
     with pytest.raises(ValueError, match="criterion must be one of"):
@@ -199,6 +205,7 @@ def test_invalid_searches_are_explained_and_change_nothing(digits: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:SCNNCV. the best score is that of")
 def test_scores_that_are_nan_are_not_chosen(digits: Any, labels: Any) -> None:
     forest = RandomForestClassifier(5, random_state=0)
     search = SCNNCV(network(), criterion="score", classifier=forest, alpha_ratios=2, cv=2)
@@ -231,6 +238,7 @@ def test_callback_receives_the_iterations_of_the_path_and_can_end_it(digits: Any
 
 
 @pytest.mark.parametrize("criterion", ["sparsity", "energy", "score"])
+@pytest.mark.filterwarnings("ignore:SCNNCV. the best score is that of")
 def test_search_with_minibatch_scnn(digits: Any, labels: Any, criterion: str) -> None:
     minibatch = MiniBatchSCNN(10, batch_size=200, random_state=0)
     search = SCNNCV(
@@ -263,6 +271,39 @@ def test_warning_if_no_alpha_reaches_the_target_sparsity(digits: Any) -> None:
         reached = search.cv_results_["sparsity"].mean(axis=1)[0]
         search.set_params(target_sparsity=float(reached)).fit(digits)
         search.set_params(target_sparsity=0.99, criterion="energy").fit(digits)
+
+
+@pytest.mark.parametrize(
+    ("scores", "end"),
+    [
+        ([0.9, 0.8, 0.7], "largest"),
+        ([0.7, 0.8, 0.9], "smallest"),
+        ([0.7, 0.9, 0.8], None),
+        ([0.9, 0.9, 0.9], None),
+        ([0.5], None),
+    ],
+)
+def test_warning_if_the_best_score_is_at_an_end_of_the_grid(
+    digits: Any, labels: Any, scores: list[float], end: str | None
+) -> None:
+    values = iter(2 * scores)
+    search = SCNNCV(
+        SCNN(4, random_state=0, tol=1e-2),
+        alphas=["0.3*max", "0.2*max", "0.1*max"][: len(scores)],
+        criterion="score",
+        classifier=RidgeClassifier(),
+        scoring=lambda classifier, U, y: next(values),
+        cv=2,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(digits[:200], labels[:200])
+    messages = [str(warning.message) for warning in caught]
+    if end is None:
+        assert messages == []
+    else:
+        (message,) = messages
+        assert f"best score is that of the {end} alpha, {search.alpha_:.3g}; add" in message
 
 
 def test_search_has_the_methods_and_attributes_of_its_network(digits: Any) -> None:

@@ -68,9 +68,10 @@ def test_batches_with_weights_are_batches_with_repetitions(digits: Any) -> None:
         scale = np.abs(value).max()
         assert_allclose(getattr(weighted, name) / scale, value / scale, atol=1e-4, err_msg=name)
     fit = MiniBatchSCNN(12, init=digits[:12], batch_size=1000, max_iter=1)
+    repeated = np.repeat(X, counts, axis=0)
     assert_allclose(
-        fit.fit(X, sample_weight=counts).components_,
-        fit.fit(np.repeat(X, counts, axis=0)).components_,
+        fit.fit(X, sample_weight=2 * counts).components_,
+        fit.fit(repeated, sample_weight=np.full(len(repeated), 2.0)).components_,
         atol=1e-4,
     )
 
@@ -131,12 +132,12 @@ def test_bad_weights(digits: Any, cls: Any, weights: Any, words: str) -> None:
 
 
 def test_weights_are_refused_where_they_are_not_used(digits: Any) -> None:
-    ones = np.ones(50)
+    weights = np.full(50, 2.0)
     with pytest.raises(InvalidInputError, match="solver='auto'"):
-        SCNN(4, solver="paper", max_iter=2).fit(digits[:50], sample_weight=ones)
+        SCNN(4, solver="paper", max_iter=2).fit(digits[:50], sample_weight=weights)
     for cls in (SCNN, MiniBatchSCNN):
         with pytest.raises(InvalidInputError, match="refine_max_iter=0"):
-            cls(4, refine_max_iter=2).fit(digits[:50], sample_weight=ones)
+            cls(4, refine_max_iter=2).fit(digits[:50], sample_weight=weights)
 
 
 def test_path_and_cross_validation_use_weights(digits: Any) -> None:

@@ -418,3 +418,11 @@ def test_sparse_output_needs_no_dense_array_of_all_codes(fitted: SCNN, split: bo
     tracemalloc.stop()
     stored = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes
     assert peak - 3 * stored < 0.4 * 100_000 * 16 * 4 * (1 + split)
+
+
+@pytest.mark.parametrize(
+    ("solver", "what"), [("auto", "the energy"), ("paper", "the reconstruction error")]
+)
+def test_stop_reason_names_what_converged(digits: Any, solver: str, what: str) -> None:
+    scnn = SCNN(4, solver=solver, tol=0.1, random_state=0).fit(digits[:200])
+    assert scnn.stop_reason_ == f"converged: the relative change of {what} fell to tol or below"

@@ -146,3 +146,18 @@ def test_positive_dictionary_by_batches(digits: Any) -> None:
 def test_algorithm_of_the_paper_has_no_positive_dictionary(digits: Any) -> None:
     with pytest.raises(InvalidInputError, match="positive_dict=True needs solver='auto'"):
         SCNN(5, solver="paper", positive_dict=True).fit(digits)
+
+
+@pytest.mark.parametrize("cls", [SCNN, MiniBatchSCNN])
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("lasso_cd", "'lasso_cd'; use 'lasso'"),
+        ("lasso_lars", "'lasso_lars'; use 'lasso'"),
+        ("lars", "'lars'; use 'ols'"),
+        ("other", "got 'other'"),
+    ],
+)
+def test_names_of_scikit_learn_are_explained(cls: Any, name: str, advice: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"must be one of 'encoder', .*{advice}"):
+        cls(2, transform_algorithm=name).fit(np.eye(3))

@@ -1,4 +1,4 @@
-"""Training by mini-batches: the schedule, Adam, and the choice of the best pass."""
+"""Training by mini-batches: the schedule, the optimisers, and the choice of the best pass."""
 
 from typing import Any
 
@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lincode.networks.epochs import Adam, BestPassTraining, Schedule, root_mean_square
+from lincode.networks.epochs import (
+    Adam,
+    BestPassTraining,
+    GradientDescent,
+    Schedule,
+    root_mean_square,
+)
 from lincode.networks.training import train
 
 
@@ -89,3 +95,14 @@ def test_adam_makes_no_large_step_where_float32_underflows() -> None:
         for _ in range(5):
             adam.step(np.full(1, size, dtype=np.float32), 1e-2)
         assert abs(adam.weights[0]) <= 0.2
+
+
+def test_gradient_descent_subtracts_a_multiple_of_the_gradient() -> None:
+    start = np.ones(2, np.float32)
+    schedule = Schedule(learning_rate=1.0, batch_size=5, max_iter=1, solver="sgd")
+    descent = schedule.optimizer(start, unit=2.0, n=5)
+    assert isinstance(descent, GradientDescent)
+    descent.step(np.array([0.0, 30.0]), 0.1)
+    assert_array_equal(start, 1)
+    assert_allclose(descent.weights, [1, 1 - 0.1 * 30 / (2 * 5)])
+    assert descent.weights.dtype == np.float32

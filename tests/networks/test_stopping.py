@@ -42,3 +42,17 @@ def test_scale_of_a_batch_does_not_matter() -> None:
 
 def test_batches_of_zeros_stop_training() -> None:
     assert n_batches(BatchStopping(1e-2, 2, 1), [0.0] * 6, [0.0] * 6) == 4
+
+
+def test_training_does_not_stop_before_enough_rows_or_passes() -> None:
+    energies = [1.0] * 20
+    assert n_batches(BatchStopping(1e-2, 2, 10), energies) == 4
+    assert n_batches(BatchStopping(1e-2, 2, 10, min_rows=100, min_passes=3), energies) == 10
+    rule = BatchStopping(1e-2, 2, 10, min_rows=100, min_passes=3)
+    stops = [rule.add(10, 1.0, 1.0, 20) for _ in energies]
+    assert stops.index(True) == 5  # after three passes of two batches
+
+
+def test_window_is_not_longer_than_a_pass() -> None:
+    rule = BatchStopping(1e-2, 1, 1000)
+    assert [rule.add(10, 1.0, 1.0, 20) for _ in range(4)] == [False, False, False, True]

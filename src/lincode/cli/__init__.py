@@ -6,7 +6,9 @@ Errors in the input are printed as one line. All other errors are bugs and keep 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +16,10 @@ from contextlib import contextmanager
 from sklearn.exceptions import NotFittedError
 
 from lincode.cli.arguments import build_parser
+from lincode.cli.columns import exclude_message
+from lincode.cli.printing import print_message
 from lincode.exceptions import InvalidInputError, MissingDependencyError
+from lincode.vectors.columns import ColumnError
 
 INVALID_INPUT = 2
 """Exit code for errors in the input."""
@@ -22,6 +27,12 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
 CLOSED_PIPE = 141
 """Exit code when the reader of the output stops reading: 128 + SIGPIPE."""
+TERMINATED = 143
+"""Exit code after SIGTERM: 128 + SIGTERM."""
+
+
+class TerminatedError(BaseException):
+    """The process received SIGTERM. It is not an Exception, so that only ``main`` catches it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,37 +47,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code: 0 for success, 2 for errors in the input, which are printed to stderr, 130
-        after Ctrl-C, and 141 when the reader of the output stops reading.
+        after Ctrl-C, 141 when the reader of the output stops reading, and 143 after SIGTERM.
     """
     args = build_parser().parse_args(argv)
     try:
-        with _print_warnings():
+        with _print_warnings(), _raise_on_sigterm():
             args.func(args)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        _print_message("interrupted.")
+        print_message("interrupted.")
         return INTERRUPTED
+    except TerminatedError:
+        print_message("terminated.")
+        return TERMINATED
     except BrokenPipeError:  # For example, `lincode info model | head -1`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except MemoryError as error:
-        _print_message(f"not enough memory: {error}. lincode fit --minibatch learns from batches.")
+        print_message(f"not enough memory: {error}. lincode fit --minibatch learns from batches.")
+        return INVALID_INPUT
+    except ColumnError as error:
+        print_message(exclude_message(error, args.exclude))
         return INVALID_INPUT
     except (InvalidInputError, MissingDependencyError, NotFittedError) as error:
-        _print_message(str(error))
+        print_message(str(error))
         return INVALID_INPUT
     except OSError as error:
         if not error.strerror:
             raise
         file = f": {error.filename}" if error.filename else ""
-        _print_message(f"{error.strerror}{file}.")
+        print_message(f"{error.strerror}{file}.")
         return INVALID_INPUT
     return 0
 
 
-def _print_message(text: str) -> None:
-    """Print a message as one line to stderr."""
-    print(f"lincode: {' '.join(text.split())}", file=sys.stderr, flush=True)
+@contextmanager
+def _raise_on_sigterm() -> Iterator[None]:
+    """Raise TerminatedError on SIGTERM, so that temporary files are deleted."""
+    if threading.current_thread() is not threading.main_thread():  # it cannot set handlers
+        yield
+        return
+
+    received = False
+
+    def stop(*_: object) -> None:
+        nonlocal received
+        received = True
+        raise TerminatedError
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except Exception as error:
+        # pyarrow has a handler of its own, and libraries may replace the exception of ours.
+        if received or type(error).__name__ == "ArrowCancelled":
+            raise TerminatedError from error
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 @contextmanager
@@ -78,7 +116,7 @@ def _print_warnings() -> Iterator[None]:
         text = str(message)
         if text not in printed:
             printed.add(text)
-            _print_message(f"warning: {text}")
+            print_message(f"warning: {text}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

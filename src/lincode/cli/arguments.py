@@ -14,6 +14,8 @@ from typing import Any
 
 import lincode
 from lincode.cli import commands
+from lincode.exceptions import InvalidInputError
+from lincode.vectors.limits import parse_size
 
 INPUTS = (
     "npy, npz, csv, tsv, csv.gz, tsv.gz, parquet, a folder of parquet files, or - for csv from"
@@ -254,6 +256,13 @@ def _add_common_arguments(parser: argparse.ArgumentParser, *, n_jobs: bool = Tru
         metavar="A,B,...",
         help="columns to leave out, such as a label: names, or positions that start at 1",
     )
+    parser.add_argument(
+        "--max-size",
+        type=size,
+        metavar="SIZE",
+        help="the largest size to which a compressed file may expand, such as 20GB (default: 1GB"
+        " or 100 times the size of the file)",
+    )
     if n_jobs:
         parser.add_argument(
             "--n-jobs", type=jobs, metavar="N", help="number of threads; -1 means all cores"
@@ -299,6 +308,14 @@ def jobs(text: str) -> int:
             f"must be an integer other than 0 (-1 means all cores), got {text!r}"
         )
     return int(text)
+
+
+def size(text: str) -> int:
+    """Return a number of bytes."""
+    try:
+        return parse_size(text)
+    except InvalidInputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def nonnegative_number(text: str, alternatives: str = "") -> float:

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from lincode import SCNN, Iteration, MiniBatchSCNN
+from lincode import ASCNN, SAANN, SCNN, Iteration, MiniBatchSCNN, Sparsenet
+from lincode.cli.columns import check_columns
+from lincode.cli.printing import print_line, print_message
+from lincode.estimators.checkpoint import keep_checkpoints
 from lincode.exceptions import InvalidInputError
-from lincode.model_file import describe, load, save
+from lincode.model_file import describe, save
 from lincode.vectors import (
     Vectors,
     check_output_path,
@@ -49,11 +52,34 @@ SECONDS_BETWEEN_LINES = 2.0
 def fit(args: argparse.Namespace) -> None:
     """Fit a model to the vectors in a file and save it."""
     _check_output(args.output, args.X)
+    if args.checkpoint_path and os.path.realpath(args.checkpoint_path) == os.path.realpath(
+        args.output
+    ):
+        raise InvalidInputError(
+            "the checkpoint is deleted when the model is saved, so --checkpoint-path must not be"
+            f" the output {args.output}; choose another name."
+        )
     opened = _open(args, args.X, dtype=args.dtype)
+    with keep_checkpoints():  # until the model is saved
+        model, n = _fit_model(args, opened)
+        if opened.names is not None:
+            model.feature_names_in_ = np.array(opened.names, dtype=object)
+        save(model, args.output)
+    if not args.quiet:
+        m, p = model.components_.shape
+        print_line(
+            f"{args.output}: {n} vectors, {m} components, {p} features,"
+            f" alpha {model.alpha_:.4g}, {1 - model.usage_.mean():.1%} of the training codes are"
+            f" zero; {model.stop_reason_}"
+        )
+
+
+def _fit_model(args: argparse.Namespace, opened: Vectors) -> tuple[Any, int]:
+    """Return the fitted model and the number of vectors."""
     with opened.with_slices(_output_folder(args), args.dtype) as vectors:
         cls, message = _model_class(args, vectors)
         if message and not args.quiet:
-            print(f"lincode: {message}", file=sys.stderr, flush=True)
+            print_message(message)
         model = _create_model(cls, args)
         X = vectors.X
         if cls is SCNN or _float_bytes(X) <= SMALL_BYTES:
@@ -66,18 +92,8 @@ def fit(args: argparse.Namespace) -> None:
         except ValueError:
             vectors.check_finite()  # This error says in which row and column the NaN is.
             raise
-        n = vectors.X.shape[0]
-    model.set_params(callback=None, checkpoint_path=None)
-    if vectors.names is not None:
-        model.feature_names_in_ = np.array(vectors.names, dtype=object)
-    save(model, args.output)
-    if not args.quiet:
-        m, p = model.components_.shape
-        print(
-            f"{args.output}: {n} vectors, {m} components, {p} features,"
-            f" alpha {model.alpha_:.4g}, {1 - model.usage_.mean():.1%} of the training codes are"
-            f" zero; {model.stop_reason_}"
-        )
+        n_vectors = int(vectors.X.shape[0])
+    return model.set_params(callback=None, checkpoint_path=None), n_vectors
 
 
 def _open(args: argparse.Namespace, path: str, dtype: str | None = None) -> Vectors:
@@ -89,6 +105,7 @@ def _open(args: argparse.Namespace, path: str, dtype: str | None = None) -> Vect
         exclude=args.exclude,
         dtype=dtype,
         folder=_output_folder(args),
+        max_bytes=args.max_size,
     )
 
 
@@ -130,13 +147,12 @@ def _model_class(args: argparse.Namespace, vectors: Vectors) -> tuple[Any, str]:
 def memory_limit() -> float:
     """Return how many bytes ``fit`` may use for the data and their codes.
 
-    It is half of the memory that is available, and at most 4 GB.
+    It is half of the memory of the computer, and at most 4 GB. The memory that other programs use
+    does not matter, so that the same command learns the same model.
     """
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            sizes = dict(line.split(":") for line in lines)
-        return min(MAX_BYTES, 512.0 * int(sizes["MemAvailable"].split()[0]))
-    except (OSError, KeyError, ValueError):  # not Linux
+        return min(MAX_BYTES, 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # Windows
         return MAX_BYTES
 
 
@@ -180,12 +196,13 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Iteration], None] | None
 def encode(args: argparse.Namespace) -> None:
     """Compute the codes of the vectors in a file, one block of rows at a time."""
     _check_output(args.output, args.X, args.model, table=True)
-    model = load(args.model)
+    model, _ = _describe_network(args.model)
     for name in ENCODE_PARAMETERS:
         _set_parameter(model, name, getattr(args, name))
     _check_applicable(model, args)
     vectors = _open(args, args.X)
-    _check_columns(vectors, model.n_features_in_, getattr(model, "feature_names_in_", None))
+    names_in = getattr(model, "feature_names_in_", None)
+    check_columns(vectors, model.n_features_in_, names_in, args.exclude)
     # Blocks are arrays without names. scikit-learn would warn about this for each block.
     vars(model).pop("feature_names_in_", None)
     names = list(model.get_feature_names_out())
@@ -202,17 +219,17 @@ def encode(args: argparse.Namespace) -> None:
     write_vectors(args.output, codes(), names=names, sparse=True)
     if not args.quiet:
         zeros = 1 - n_nonzero / (n * len(names))
-        print(f"{args.output}: codes of {n} vectors, {len(names)} columns, {zeros:.1%} zeros")
+        print_line(f"{args.output}: codes of {n} vectors, {len(names)} columns, {zeros:.1%} zeros")
 
 
 def decode(args: argparse.Namespace) -> None:
     """Reconstruct vectors from the codes in a file, one block of rows at a time."""
     _check_output(args.output, args.codes, args.model, table=True)
-    model = load(args.model)
+    model, _ = _describe_network(args.model)
     _set_parameter(model, "transform_algorithm", args.transform_algorithm)
     _set_parameter(model, "split_sign", args.split_sign)
     codes = _open(args, args.codes)
-    _check_columns(codes, len(model.get_feature_names_out()), None)
+    check_columns(codes, len(model.get_feature_names_out()))
     names = getattr(model, "feature_names_in_", None)
     n = 0
 
@@ -224,7 +241,7 @@ def decode(args: argparse.Namespace) -> None:
 
     write_vectors(args.output, decoded(), names=None if names is None else list(names))
     if not args.quiet:
-        print(f"{args.output}: {n} vectors, {model.n_features_in_} features")
+        print_line(f"{args.output}: {n} vectors, {model.n_features_in_} features")
 
 
 def _set_parameter(model: Any, name: str, value: Any) -> None:
@@ -267,24 +284,6 @@ def _check_output(output: str, *inputs: str, table: bool = False) -> None:
             )
 
 
-def _check_columns(vectors: Vectors, n_columns: int, names: Any) -> None:
-    """Check the number of columns and, if both the model and the file have names, the names."""
-    if vectors.n_columns != n_columns:
-        hint = "; choose them with --columns or --exclude" if vectors.n_columns > n_columns else ""
-        raise InvalidInputError(
-            f"{vectors.path} must have {n_columns} columns for this model, got"
-            f" {vectors.n_columns}{hint}."
-        )
-    if names is None or vectors.names is None:
-        return
-    for number, (expected, found) in enumerate(zip(names, vectors.names, strict=True), start=1):
-        if expected != found:
-            raise InvalidInputError(
-                f"{vectors.path}: column {number} must be {expected!r} as in the training data,"
-                f" got {found!r}; use the same columns in the same order."
-            )
-
-
 def info(args: argparse.Namespace) -> None:
     """Print information about a model file, one line or JSON member per fact."""
     facts = _facts(args.model)
@@ -293,12 +292,23 @@ def info(args: argparse.Namespace) -> None:
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        print(f"{name.replace('_', ' '):{width}}  {_short_text(value)}")
+        print_line(f"{name.replace('_', ' '):{width}}  {_short_text(value)}")
+
+
+def _describe_network(path: str) -> tuple[Any, dict[str, Any]]:
+    """Load a network, and information about its file. Files of pipelines raise an error."""
+    model, about = describe(path)
+    if not isinstance(model, SCNN | MiniBatchSCNN | SAANN | ASCNN | Sparsenet):
+        raise InvalidInputError(
+            f"{path} must contain a network, such as lincode fit writes, but it contains a"
+            f" {type(model).__name__}; use lincode.load in Python."
+        )
+    return model, about
 
 
 def _facts(path: str) -> dict[str, Any]:
     """Return the facts that ``info`` prints, in this order."""
-    model, about = describe(path)
+    model, about = _describe_network(path)
     m, p = model.components_.shape
     usage = getattr(model, "usage_", None)
     has_modes = hasattr(model, "threshold_mode")
@@ -339,6 +349,8 @@ def _json_value(value: Any) -> Any:
     """Convert arrays to lists, and infinity, which JSON cannot represent, to text."""
     if isinstance(value, dict):
         return {name: _json_value(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_json_value(entry) for entry in value]
     if isinstance(value, np.ndarray | np.generic):
         return _json_value(value.tolist())
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

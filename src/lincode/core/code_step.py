@@ -34,6 +34,8 @@ from lincode.core.accelerated_steps import Iterate
 from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
 
+MAX_TOL = 1e6
+"""The largest relative tolerance; the products with a larger one could overflow in float32."""
 STEPS_BETWEEN_CHECKS = 2
 """The number of accelerated steps between two checks of optimality."""
 MIN_UNITS_PER_FEATURE = 3
@@ -257,7 +259,7 @@ def code_step(U: Array, X: Rows, problem: CodeProblem, *, tol: float, max_iter: 
 
 def solve_codes(U: Array, b: Array, problem: CodeProblem, *, tol: float, max_iter: int) -> Codes:
     """Do what ``code_step`` does, from b = X Wᵀ. U is overwritten."""
-    block = _Block.of(problem, tol, U, b)
+    block = _Block.of(problem, min(tol, MAX_TOL), U, b)
     scale, rows = block.scale, np.arange(len(U))
     if max_iter > 0:
         block.U[scale == 0] = 0  # the code is zero where b = 0
@@ -449,7 +451,8 @@ def _tolerance(measures: _Measures, scale: Array, problem: CodeProblem, tol: flo
     Rounding changes U H − b by the machine epsilon times its terms, and a gradient smaller than
     ‖H‖ times the last digits of u can no longer change u.
     """
-    eps = float(np.finfo(scale.dtype).eps)
-    terms = measures.l1 * float(problem.H.diagonal().max(initial=0)) + scale
-    rounding = 4 * eps * (terms + problem.norm * measures.norm)
+    eps = 4 * float(np.finfo(scale.dtype).eps)
+    # The small factors come first, so that the products do not overflow.
+    rounding = eps * measures.l1 * float(problem.H.diagonal().max(initial=0)) + eps * scale
+    rounding += eps * measures.norm * problem.norm
     return np.asarray(np.maximum(tol * scale, rounding))

@@ -18,9 +18,17 @@ import scipy.linalg
 import scipy.sparse
 
 from lincode.core.types import Array, Rows
+from lincode.exceptions import InvalidInputError
 
 RIDGE_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """The candidates of ``choose_ridge``, relative to the mean eigenvalue of XtX."""
+MAX_RIDGE = 1e300
+"""The largest ρ. A larger one could overflow, and the encoder is zero in either case."""
+
+MIN_RIDGE_RATIO = 1e-10
+"""The smallest ridge of ``CholeskyFactor``, relative to the mean of the diagonal of XtX."""
+MAX_RIDGE_INCREASES = 12
+"""How often the ridge of ``CholeskyFactor`` is multiplied by 10 if XtX + ρ I is singular."""
 
 
 class EncoderFactor(ABC):
@@ -42,7 +50,10 @@ class EncoderFactor(ABC):
 
     @abstractmethod
     def with_ridge(self, ratio: float) -> EncoderFactor:
-        """Return the factor with ρ equal to ``ratio`` times the mean eigenvalue."""
+        """Return the factor with ρ equal to ``ratio`` times the mean eigenvalue.
+
+        ρ is at most ``MAX_RIDGE``.
+        """
 
     @abstractmethod
     def product(self, C: Array) -> Array:
@@ -100,7 +111,7 @@ class DirectFactor(EncoderFactor):
         return float(self.s2.mean()) if self.s2.size else 1.0
 
     def with_ridge(self, ratio: float) -> DirectFactor:
-        return replace(self, ridge=ratio * self.mean_eigenvalue)
+        return replace(self, ridge=min(ratio * self.mean_eigenvalue, MAX_RIDGE))
 
     def product(self, C: Array) -> Array:
         return np.asarray((C @ self.V * (self.s2 + self.ridge)) @ self.V.T)
@@ -131,6 +142,56 @@ def encoder_step(
     stops at the relative residual ``tol``. It never increases the objective.
     """
     return factor.solve(UtX, start, tol)
+
+
+def mean_diagonal(XtX: Array) -> float:
+    """Return the mean of the diagonal entries of XᵀX that are not zero; 1 if all are zero.
+
+    It estimates the mean eigenvalue, and is smaller if some features depend on others.
+    """
+    diagonal = np.diag(XtX)
+    n = np.count_nonzero(diagonal)
+    return float(diagonal.sum()) / n if n else 1.0
+
+
+@dataclass(frozen=True)
+class CholeskyFactor:
+    """A Cholesky factor of XtX + ρ I, for an XtX that changes with every batch.
+
+    A ``DirectFactor`` would cost ten times as much.
+    """
+
+    lower: Array
+    """The lower triangular factor, shape (p, p)"""
+
+    @classmethod
+    def of(cls, XtX: Array, ratio: float, dtype: np.dtype[np.floating]) -> CholeskyFactor:
+        """Factor XtX + ρ I, where ρ is ``ratio`` times the mean of the diagonal.
+
+        If the ratio is smaller than the rounding errors of XtX, which has been computed with the
+        dtype of X and may be singular, a larger ridge is used.
+        """
+        ridge = min(ratio * mean_diagonal(XtX), MAX_RIDGE)
+        eps = max(10 * float(np.finfo(dtype).eps), MIN_RIDGE_RATIO / len(XtX))
+        ridge = max(ridge, eps * float(np.trace(XtX)), float(np.finfo(np.float64).tiny))
+        for _ in range(MAX_RIDGE_INCREASES):
+            A = XtX.copy()
+            A[np.diag_indices_from(A)] += ridge
+            try:
+                return cls(
+                    scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+                )
+            except np.linalg.LinAlgError:
+                ridge *= 10
+        raise InvalidInputError(
+            "the encoder cannot be computed, because XᵀX is not finite or its features are too"
+            " different in scale; scale the features of X."
+        )
+
+    def solve(self, UtX: Array) -> Array:
+        """Return the minimiser of ‖U − X Cᵀ‖² + ρ‖C‖² over C."""
+        C = scipy.linalg.cho_solve((self.lower, True), UtX.T, check_finite=False)
+        return np.ascontiguousarray(C.T)
 
 
 def encoder_residual(C: Array, UtU: Array, UtX: Array, factor: EncoderFactor) -> float:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from lincode.core.prox import project_unit_ball
 from lincode.core.types import Array
 
+MAX_ENTRY = 1e100
+"""Atoms with a larger entry are divided by it first, because the squares of entries overflow."""
+
 
 @dataclass(frozen=True)
 class Start:
@@ -59,7 +62,9 @@ def paper_start(
 
 def start_from_dictionary(D: Array) -> Start:
     """Use given atoms, projected onto the unit balls. The encoder is zero."""
-    D = project_unit_ball(np.array(D, dtype=np.float64))
+    D = np.array(D, dtype=np.float64)
+    largest = np.abs(D).max(axis=1, keepdims=True)
+    D = project_unit_ball(D / np.where(largest > MAX_ENTRY, largest, 1.0))
     return Start(D=D, C=np.zeros_like(D))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse
 from scipy.linalg import eigh, eigh_tridiagonal
 
-from lincode.core.encoder_step import EncoderFactor
+from lincode.core.encoder_step import MAX_RIDGE, EncoderFactor
 from lincode.core.types import Array, Rows, column_squares
 
 UNITS_PER_BLOCK = 64
@@ -134,7 +134,7 @@ class IterativeFactor(EncoderFactor):
         return self.trace / self.rank if self.trace > 0 else 1.0
 
     def with_ridge(self, ratio: float) -> IterativeFactor:
-        new = replace(self, ridge=ratio * self.mean_eigenvalue)
+        new = replace(self, ridge=min(ratio * self.mean_eigenvalue, MAX_RIDGE))
         if "_spectrum" in vars(self):  # it does not depend on the ridge
             vars(new)["_spectrum"] = self._spectrum
         return new

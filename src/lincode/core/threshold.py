@@ -12,6 +12,7 @@ import numpy as np
 
 from lincode.core.compiler import compiled
 from lincode.core.types import Array
+from lincode.exceptions import InvalidInputError
 
 MAX_PASSES = 20
 """After this number of passes over a row, its k-th largest entry is found by quickselect."""
@@ -19,14 +20,12 @@ MAX_PASSES = 20
 
 def apply_soft(Z: Array, threshold: float, gains: Array | None, *, positive: bool) -> Array:
     """Replace Z by gains * soft_threshold(Z, threshold)."""
-    _soft(Z, *_limits(Z, threshold, positive), _gains(Z, gains))
-    return Z
+    return _checked(Z, _soft(Z, *_limits(Z, threshold, positive), _gains(Z, gains), _largest(Z)))
 
 
 def apply_hard(Z: Array, threshold: float, gains: Array | None, *, positive: bool) -> Array:
     """Replace Z by gains * Z where |Z| (with ``positive``, Z) exceeds the threshold, and by 0."""
-    _hard(Z, *_limits(Z, threshold, positive), _gains(Z, gains))
-    return Z
+    return _checked(Z, _hard(Z, *_limits(Z, threshold, positive), _gains(Z, gains), _largest(Z)))
 
 
 def apply_top_k(Z: Array, k: int, gains: Array | None, *, positive: bool) -> Array:
@@ -34,7 +33,21 @@ def apply_top_k(Z: Array, k: int, gains: Array | None, *, positive: bool) -> Arr
 
     Of equally large entries the first ones are kept.
     """
-    _top_k(Z, min(k, Z.shape[1]), _gains(Z, gains), positive)
+    return _checked(Z, _top_k(Z, min(k, Z.shape[1]), _gains(Z, gains), positive, _largest(Z)))
+
+
+def _largest(Z: Array) -> Any:
+    """Return the largest number of the precision."""
+    return np.finfo(Z.dtype).max
+
+
+def _checked(Z: Array, n_overflows: float) -> Array:
+    """Return the codes, and raise an error if some outputs of the encoder were not finite."""
+    if n_overflows:
+        raise InvalidInputError(
+            f"the codes of some samples are too large for {Z.dtype}; divide X by a number, and the"
+            " codes are divided by it too."
+        )
     return Z
 
 
@@ -54,8 +67,10 @@ def _gains(Z: Array, gains: Array | None) -> Array:
 
 
 @compiled
-def _soft(Z: Any, low: Any, high: Any, gains: Any) -> None:
+def _soft(Z: Any, low: Any, high: Any, gains: Any, largest: Any) -> Any:
     n, m = Z.shape
+    zero, one = Z.dtype.type(0), Z.dtype.type(1)
+    n_overflows = zero
     for i in range(n):
         row = Z[i]
         for j in range(m):
@@ -63,21 +78,27 @@ def _soft(Z: Any, low: Any, high: Any, gains: Any) -> None:
             clipped = z if z < high else high
             clipped = clipped if clipped > low else low
             row[j] = gains[j] * (z - clipped)
+            n_overflows += zero if abs(gains[j] * z) <= largest else one
+    return n_overflows
 
 
 @compiled
-def _hard(Z: Any, low: Any, high: Any, gains: Any) -> None:
+def _hard(Z: Any, low: Any, high: Any, gains: Any, largest: Any) -> Any:
     n, m = Z.shape
-    zero = Z.dtype.type(0)
+    zero, one = Z.dtype.type(0), Z.dtype.type(1)
+    n_overflows = zero
     for i in range(n):
         row = Z[i]
         for j in range(m):
             z = row[j]
-            row[j] = gains[j] * z if (z > high) | (z < low) else zero
+            code = gains[j] * z
+            n_overflows += zero if abs(code) <= largest else one  # one if it is NaN
+            row[j] = code if (z > high) | (z < low) else zero
+    return n_overflows
 
 
 @compiled
-def _top_k(Z: Any, k: int, gains: Any, positive: bool) -> None:
+def _top_k(Z: Any, k: int, gains: Any, positive: bool, largest: Any) -> Any:
     """Find a threshold for each row by bisection, such that k magnitudes exceed it.
 
     A pass that counts them costs less than one step of a selection algorithm, because it has no
@@ -88,8 +109,10 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool) -> None:
     above, below = Z.dtype.type(1.15), Z.dtype.type(0.87)  # around the first guess
     magnitudes, work = np.empty(m, Z.dtype), np.empty(m, Z.dtype)
     ratio = half / wanted
+    n_overflows = zero
     for i in range(n):
         row = Z[i]
+        n_overflows += _count_overflows(row, gains, largest)
         total, count = _set_magnitudes(row, magnitudes, positive)
         threshold = zero
         exact = count <= wanted
@@ -115,6 +138,17 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool) -> None:
                 row[j] = gains[j] * row[j] if magnitudes[j] > threshold else zero
         else:
             _keep_largest(row, k, gains, magnitudes, work, low)
+    return n_overflows
+
+
+@compiled
+def _count_overflows(row: Any, gains: Any, largest: Any) -> Any:
+    """Return how many codes would be infinite or NaN, as a value of their type."""
+    zero, one = row.dtype.type(0), row.dtype.type(1)
+    count = zero
+    for j in range(len(row)):
+        count += zero if abs(gains[j] * row[j]) <= largest else one
+    return count
 
 
 @compiled

@@ -19,6 +19,18 @@ BLOCK_ENTRIES = 1_000_000
 """The number of entries of X that are converted to float64 at a time."""
 
 
+def canonical_rows(X: Rows) -> Rows:
+    """Return rows without duplicate entries, which SciPy allows in a CSR matrix.
+
+    Duplicates are added in a copy. The square of an entry is not the sum of the squares of its
+    parts.
+    """
+    if scipy.sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 def row_squares(X: Rows) -> Array:
     """Return ‖X[n]‖² of each row in float64."""
     if scipy.sparse.issparse(X):

@@ -8,6 +8,7 @@ import numpy as np
 
 from lincode.core.types import Rows
 from lincode.estimators.network import BaseTwoLayerNetwork, check_positive
+from lincode.estimators.progress import FitProgress
 from lincode.estimators.validation import check_choice
 from lincode.networks.ascnn import ASCNNEnergy, FirstStageTraining, FirstStageWeights, fit_encoder
 from lincode.networks.epochs import root_mean_square
@@ -26,7 +27,7 @@ class ASCNN(BaseTwoLayerNetwork):
 
     The second stage fits the encoder C by least squares, so that X Cᵀ approximates Z. The third
     stage minimises the same energy with Z = X Cᵀ over D and C. The first and the third stage use
-    mini-batch gradient descent with Adam. The code of a sample x is φ(x Cᵀ).
+    mini-batch gradient descent. The code of a sample x is φ(x Cᵀ).
 
     Parameters
     ----------
@@ -45,8 +46,12 @@ class ASCNN(BaseTwoLayerNetwork):
         Distribution of the random initial weights. "paper" means uniform in [−1, 1]. "scaled"
         means uniform with a width that follows from the scale of the data and the number of units
         and features. The original papers do not mention "scaled"; it is our choice.
+    solver : {"adam", "sgd"}, default="adam"
+        How the weights are updated. "adam" is the method of Kingma and Ba. "sgd" means plain
+        gradient steps, as in the original papers: ``learning_rate`` times the mean gradient of the
+        batch. Its best ``learning_rate`` depends more on the data and on ``init``.
     learning_rate : float, default=0.01
-        Step size of Adam in the first pass of a stage, for data whose root mean square is 1; it is
+        Step size in the first pass of a stage, for data whose root mean square is 1; it is
         rescaled for other data. The rate decreases to zero along half a cosine. The original
         papers leave this open; this default was chosen on validation digits (see
         ``benchmarks/network_defaults.py``).
@@ -64,7 +69,8 @@ class ASCNN(BaseTwoLayerNetwork):
         Whether ``fit`` starts from the weights of the previous ``fit`` instead of random weights.
         All three stages are made again.
     verbose : int, default=0
-        If it is greater than 0, ``fit`` prints one line after each pass.
+        If it is greater than 0, ``fit`` logs one line after each pass, with the elapsed time and an
+        estimate of the time that remains; see docs/progress.md.
     callback : callable, default=None
         Function that is called after each pass with a :class:`lincode.Iteration`, which counts
         the passes of the current stage. If it returns a true value, training stops and the best
@@ -79,7 +85,7 @@ class ASCNN(BaseTwoLayerNetwork):
         The encoder C, one filter per row.
     energy_ : float
         Energy per sample, E/N, of the training data with Z = X Cᵀ and the fitted weights.
-    energy_path_ : array of shape (n_iter_ + 1,)
+    energy_path_ : array of shape (n_iter + 1,)
         E/N at the start of the third stage and after each of its passes. The last entry is
         replaced by the lowest one, ``energy_``, because the weights with the lowest energy are
         kept.
@@ -93,7 +99,7 @@ class ASCNN(BaseTwoLayerNetwork):
         Sentence that says why training ended.
     n_features_in_ : int
         Number of features of the training data.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Names of the features. It exists only if X had column names that are all strings.
 
     Notes
@@ -129,6 +135,7 @@ class ASCNN(BaseTwoLayerNetwork):
         activation: str = "tanh",
         sigma: float = 1.0,
         init: str = "scaled",
+        solver: str = "adam",
         learning_rate: float = 0.01,
         batch_size: int = 50,
         max_iter: int = 150,
@@ -142,6 +149,7 @@ class ASCNN(BaseTwoLayerNetwork):
         self.activation = activation
         self.sigma = sigma
         self.init = init
+        self.solver = solver
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -150,13 +158,15 @@ class ASCNN(BaseTwoLayerNetwork):
         self.verbose = verbose
         self.callback = callback
 
+    _n_stages = 2
+
     def _energy_function(self) -> ASCNNEnergy:
         return ASCNNEnergy(
             lam=float(self.alpha), sigma=float(self.sigma), activation=self.activation
         )
 
     def _fit_weights(
-        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState, progress: FitProgress
     ) -> Outcome:
         energy_function, schedule = self._energy_function(), self._schedule()
         scale = root_mean_square(X)
@@ -165,13 +175,13 @@ class ASCNN(BaseTwoLayerNetwork):
         first_stage = FirstStageTraining(
             X, FirstStageWeights(Z, initial.D), energy_function, schedule, rng, scale=scale
         )
-        first_outcome = self._train(first_stage)
+        first_outcome = self._train(first_stage, progress)
         self.first_stage_energy_path_ = np.array(first_outcome.energy_path) / X.shape[0]
         Z, D = first_stage.weights
         layers = Layers(D, fit_encoder(X, Z))
         if first_outcome.reason is not Reason.CALLBACK:
             third_stage = TwoLayerTraining(X, layers, energy_function, schedule, rng, scale=scale)
-            return self._train_layers(third_stage, X)
+            return self._train_layers(third_stage, X, progress)
         self.components_, self.encoder_ = layers.astype(X.dtype)
         energy = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
         return Outcome([energy], 0, first_outcome.reason)

@@ -18,6 +18,7 @@ from lincode.core.init import Start, paper_start, start_from_data, start_from_di
 from lincode.core.missing_codes import PatternProblem, patterns
 from lincode.core.types import Array, Rows
 from lincode.estimators.coding import READ_BYTES, CodingTransformer
+from lincode.estimators.progress import ProgressMixin
 from lincode.estimators.samples import Samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_dictionary
@@ -32,13 +33,14 @@ MIN_ENCODER_R2 = 0.05
 """``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
 
 
-class BaseSCNN(CodingTransformer):
+class BaseSCNN(ProgressMixin, CodingTransformer):
     """The methods of SCNN that do not depend on how it is trained.
 
     Each of its base classes adds one subject: ``DictionaryTransformer`` (inverse_transform),
-    ``ParametrisedSCNN`` (parameters, alpha_max), ``CalibratedEncoder`` (threshold, gains, decoder)
-    and ``CodingTransformer`` (transform). Subclasses set ``components_`` (D), ``encoder_`` (C),
-    ``alpha_`` (λ), ``usage_`` and ``matching_threshold_`` in ``fit``.
+    ``ParametrisedSCNN`` (parameters, alpha_max), ``CalibratedEncoder`` (threshold, gains, decoder),
+    ``CodingTransformer`` (transform) and ``ProgressMixin`` (callbacks). Subclasses set
+    ``components_`` (D), ``encoder_`` (C), ``alpha_`` (λ), ``usage_`` and ``matching_threshold_`` in
+    ``fit``.
     """
 
     def score(self, X: Any, y: object = None) -> float:
@@ -74,8 +76,15 @@ class BaseSCNN(CodingTransformer):
         C, eta = self.encoder_, self.encoder_weight
         with blas_threads(thread_count(self.n_jobs)):
             total = self._total_energy(X, U)
-        ridge = eta / len(C) * self.noise_variance_ * float(np.sum(np.square(C, dtype=np.float64)))
-        return float(-total / len(U) - ridge)
+        squares = float(np.sum(np.square(C, dtype=np.float64)))
+        ridge = eta / len(C) * (self.noise_variance_ * squares)
+        score = float(-total / len(U) - ridge)
+        if not np.isfinite(score):
+            raise InvalidInputError(
+                f"the energy of these samples is {-score}; scale X to moderate values, and choose"
+                " alpha and encoder_weight to match."
+            )
+        return score
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

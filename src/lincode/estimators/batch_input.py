@@ -95,6 +95,8 @@ class BatchInput:
         Whether the batches can be iterated only once.
     n_batches : int
         The number of batches of the first pass, as far as it was read.
+    n_rows : int
+        The number of rows of these batches.
     sample : RowSample or None
         A sample of the rows, if ``start_sample`` was called.
     """
@@ -106,7 +108,9 @@ class BatchInput:
         max_passes: int,
     ) -> None:
         if not callable(batches) and (
-            not isinstance(batches, Iterable) or isinstance(batches, str | bytes | np.ndarray)
+            not isinstance(batches, Iterable)
+            or isinstance(batches, str | bytes)
+            or getattr(batches, "ndim", 0) > 0  # an array, a sparse matrix or a data frame
         ):
             raise InvalidInputError(
                 "batches must be an iterable of arrays, or a callable that returns one, got"
@@ -114,7 +118,7 @@ class BatchInput:
             )
         self.estimator, self.batches, self.max_passes = estimator, batches, max_passes
         self.one_pass = isinstance(batches, Iterator)
-        self.n_passes = self.n_batches = 0
+        self.n_passes = self.n_batches = self.n_rows = 0
         self.first: Rows = None
         self.sample: RowSample | None = None
 
@@ -128,6 +132,10 @@ class BatchInput:
         """Return the largest number of batches, as far as it is known."""
         return self.n_batches * (self.max_passes if self.n_passes > 1 else 1)
 
+    def rows_per_pass(self) -> float:
+        """Return the number of rows of one pass, or infinity before the first pass has ended."""
+        return self.n_rows if self.n_passes > 1 else math.inf
+
     def __iter__(self) -> Generator[tuple[Rows, RowLengths], None, None]:
         """Yield each batch with its row lengths."""
         for _ in range(1 if self.one_pass else self.max_passes):
@@ -138,6 +146,7 @@ class BatchInput:
                 X, lengths = self._checked(batch, n_batches)
                 if self.n_passes == 1:
                     self.n_batches = n_batches
+                    self.n_rows += X.shape[0]
                     self.first = X if n_batches == 1 else None
                     if self.sample is not None:
                         self.sample.add(X)

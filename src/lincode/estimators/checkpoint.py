@@ -6,30 +6,31 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from lincode.core.energy import CodeStats
-from lincode.core.stream_gram import StreamGram
-from lincode.core.types import Array, Rows
+from lincode.core.types import Rows
+from lincode.estimators.logs import log_progress
+from lincode.estimators.stored_state import STATE_CLASSES, check_state
+from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_number
 from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.files import check_output_path
-from lincode.networks.scnn import Momentum
-from lincode.networks.scnn_minibatch import Stream
-from lincode.networks.stages import Progress
+from lincode.messages import printable
 from lincode.rows.memory import dense
 from lincode.rows.protocol import RowLengths
-from lincode.tensor_file import FileKind, pack_state, to_json, unpack_state
+from lincode.schema import shown
+from lincode.tensor_file import UNREADABLE, FileKind, pack_state, to_json, unpack_state
 
 N_COMPARED_ROWS = 10
 """The number of rows that are compared to recognise other data."""
-FORMAT = 1
+FORMAT = 2
 """Version of the format. It increases when the stored states change."""
 CHECKPOINT_FILE = FileKind(
     key="lincode checkpoint",
@@ -40,29 +41,6 @@ CHECKPOINT_FILE = FileKind(
 )
 
 
-@dataclass(frozen=True)
-class BatchProgress:
-    """The state of training on batches after a batch."""
-
-    stream: Stream
-    energy: float
-    """The smoothed energy"""
-    energy_path: Array
-    rule: dict[str, Any]
-    """The attributes of the stopping rule"""
-    seed: int
-    """The seed of the order of the samples"""
-
-    @property
-    def n_steps(self) -> int:
-        """The number of batches that were learned."""
-        return self.stream.n_batches
-
-
-STATE_CLASSES: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (BatchProgress, CodeStats, Momentum, Progress, Stream, StreamGram)
-}
-"""The dataclasses that a checkpoint may contain."""
 OTHER_PARAMETERS = {
     "n_jobs",
     "verbose",
@@ -72,8 +50,25 @@ OTHER_PARAMETERS = {
     "client",
 }
 """Parameters that may change between the interruption and the continuation."""
-UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-"""What a checkpoint raises whose checksum is right, but whose contents are not."""
+_kept: ContextVar[list[Checkpoint] | None] = ContextVar("kept", default=None)
+"""The checkpoints of completed trainings that ``keep_checkpoints`` deletes later."""
+
+
+@contextmanager
+def keep_checkpoints() -> Iterator[None]:
+    """Delete the checkpoints of trainings in this block at its end, not when training is complete.
+
+    So a program can save a model before the state of its training is deleted. After an error in
+    the block, for example if the model cannot be saved, the checkpoints remain.
+    """
+    kept: list[Checkpoint] = []
+    token = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+    for checkpoint in kept:
+        checkpoint.remove()
 
 
 class Checkpoint:
@@ -99,25 +94,35 @@ class Checkpoint:
             "parameters": _describe_parameters(estimator),
             "data": {} if self.path is None else describe(),
         }
+        self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
         self.saved_at = time.monotonic()
+        self.unsaved: Any = None
 
-    def load(self) -> Any:
-        """Return the state that was stored, or None if there is no checkpoint."""
+    def load(self, cls: type[Any], m: int, p: int) -> Any:
+        """Return the state that was stored, or None if there is no checkpoint.
+
+        It must be a state of the class ``cls`` for m units and p features.
+        """
         if self.path is None or not self.path.exists():
             return None
         header, tensors = CHECKPOINT_FILE.read(self.path)
         if header.get("format") != FORMAT:
             raise CheckpointError(
-                f"{self.path} is a checkpoint of format {header.get('format')!r}, but this version"
-                f" of lincode reads format {FORMAT}; delete it to start training again."
+                f"{self.path} is a checkpoint of format {shown(header.get('format'))}, but this"
+                f" version of lincode reads format {FORMAT}; {CHECKPOINT_FILE.advice}."
             )
         self._check_identity(header)
         try:
-            return unpack_state(header["state"], STATE_CLASSES, tensors)
+            state = unpack_state(header["state"], STATE_CLASSES, tensors)
+            check_state(state, cls, m, p)
         except UNREADABLE as error:
+            reason = printable(str(error), 500)
             raise CheckpointError(
-                f"{self.path} is damaged ({error}); delete it to start training again."
+                f"{self.path} is damaged ({reason}); delete it to start training again."
             ) from error
+        path = printable(str(self.path))
+        log_progress(f"[{self.name}] continuing from {path} after {state.done}", self.verbose)
+        return state
 
     def _check_identity(self, header: dict[str, Any]) -> None:
         """Check that the checkpoint belongs to this estimator, these parameters and these data."""
@@ -129,30 +134,53 @@ class Checkpoint:
                 raise CheckpointError(f"{self.path} is damaged; {CHECKPOINT_FILE.advice}.")
             for name in [*now, *(set(before) - set(now))]:
                 if not _agree(before.get(name), now.get(name)):
-                    self._refuse(what + name, before.get(name), now.get(name))
+                    self._refuse(what + printable(name, 60), before.get(name), now.get(name))
 
     def _refuse(self, what: str, before: Any, now: Any) -> None:
         raise CheckpointError(
-            f"{self.path} is a checkpoint of another training: {what} was {before!r} and is now"
-            f" {now!r}. Use the same to continue, or another checkpoint_path to start again."
+            f"{self.path} is a checkpoint of another training: {what} was {_shown(before)} and is"
+            f" now {_shown(now)}. Use the same to continue, or another checkpoint_path to start"
+            " again."
         )
 
     def save_if_due(self, state: Callable[[], Any]) -> None:
         """Replace the checkpoint if ``checkpoint_every`` seconds have passed since the last one.
 
-        ``state`` returns the state to store.
+        ``state`` returns the state to store, whose arrays later iterations do not overwrite.
         """
-        if self.path is None or time.monotonic() - self.saved_at < self.every:
+        if self.path is None:
             return
+        self.unsaved = state()
+        if time.monotonic() - self.saved_at >= self.every:
+            self._save(self.path)
+
+    @contextmanager
+    def saved_on_interrupt(self) -> Iterator[None]:
+        """After Ctrl-C in this block, save the state after the last complete iteration."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.path is not None and self.unsaved is not None:
+                try:
+                    self._save(self.path)
+                except OSError as error:  # the program must still end
+                    warn_user(f"the checkpoint {self.path} could not be written: {error}.")
+            raise
+
+    def _save(self, path: Path) -> None:
         tensors: dict[str, Any] = {}
-        packed = pack_state(state(), STATE_CLASSES, tensors)
+        packed = pack_state(self.unsaved, STATE_CLASSES, tensors)
         header = {"format": FORMAT, **self.identity, "state": packed}
-        CHECKPOINT_FILE.write(self.path, header, tensors, temporary=self._temporary(self.path))
+        CHECKPOINT_FILE.write(path, header, tensors, temporary=self._temporary(path))
         self.saved_at = time.monotonic()
+        self.unsaved = None
 
     def remove(self) -> None:
-        """Delete the checkpoint, because training is complete."""
-        if self.path is not None:
+        """Delete the checkpoint, because training is complete; see also ``keep_checkpoints``."""
+        kept = _kept.get()
+        if kept is not None:
+            kept.append(self)
+        elif self.path is not None:
             self.path.unlink(missing_ok=True)
             self._temporary(self.path).unlink(missing_ok=True)
 
@@ -216,6 +244,13 @@ def _agree(before: Any, now: Any) -> bool:
     if isinstance(before, float) and isinstance(now, float):
         return math.isclose(before, now, rel_tol=1e-9)
     return bool(before == now)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, and a shape as a tuple."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(n, int) for n in value):
+        return f"({shown(value[0])}, {shown(value[1])})"
+    return shown(value)
 
 
 def _writable(path: str | os.PathLike[str]) -> Path:

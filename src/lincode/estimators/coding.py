@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from lincode.core.coders import Coder, EnergyCoder
 from lincode.core.encoder_step import encoder_output
 from lincode.core.types import Array, Rows
+from lincode.estimators.array_api import keeps_array_type
 from lincode.estimators.calibration import CalibratedEncoder
 from lincode.estimators.incomplete import (
     IncompleteCoder,
@@ -49,6 +50,7 @@ BLOCK_ENTRIES = 1_000_000
 class CodingTransformer(SignSplitter, CalibratedEncoder):
     """The computation of codes by the encoder or by optimisation, and their output."""
 
+    @keeps_array_type
     def transform(self, X: Any) -> Any:
         """Compute the codes of X by the method that ``transform_algorithm`` names.
 
@@ -64,9 +66,11 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
 
         Returns
         -------
-        array or CSR matrix of shape (n_samples, n_components)
+        array, or CSR array or matrix, of shape (n_samples, n_components)
             The codes. With ``split_sign=True`` there are 2 * n_components columns. With
-            ``sparse_output=True`` the result is a CSR matrix, which is built block by block.
+            ``sparse_output=True`` the codes are compressed (CSR), block by block: a ``csr_array``
+            if X is a sparse array, else a ``csr_matrix``. With scikit-learn's setting
+            ``sparse_interface="sparray"`` it is always a ``csr_array``.
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -76,8 +80,8 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
 
     def _transform(self, X: Any) -> Any:
         X = self._check_samples(X, self.transform_algorithm)
-        N, m = X.shape[0], len(self.encoder_)
-        output = make_output(N, m, X.dtype, split=self.split_sign, sparse=self.sparse_output)
+        m = len(self.encoder_)
+        output = make_output(X, m, split=self.split_sign, sparse=self.sparse_output)
         self._write_codes(X, self.transform_algorithm, output, self.transform_alpha)
         return output.result()
 
@@ -133,9 +137,10 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         """Write the codes of the encoder, and raise an error if X contains infinity.
 
         All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. So the
-        samples of a block are searched only if the first output of one of them is not finite. An
-        overflow has the same result, and it is not an error. NaN means that an entry is missing:
-        the outputs of such samples are computed again, with a prediction of the missing entries.
+        samples of a block are searched only if the first output of one of them is not finite. NaN
+        means that an entry is missing: the outputs of such samples are computed again, with a
+        prediction of the missing entries. An overflow of finite samples has the same result; the
+        thresholds find it and raise an error.
         """
         C = self._used_encoder().astype(X.dtype, copy=False)
         thresholding = self._thresholding(self._checked_gains())
@@ -143,7 +148,7 @@ class CodingTransformer(SignSplitter, CalibratedEncoder):
         is_missing = [False]
 
         def encode_block(rows: slice) -> None:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 Z = encoder_output(X[rows], C, out=output.buffer(rows))
             if not np.isfinite(Z[:, 0]).all():
                 check_infinity(self, X[rows])

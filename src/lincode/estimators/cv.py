@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lincode.core.types import Array
 from lincode.estimators.folds import (
     check_targets,
     evaluate_fold,
@@ -21,7 +20,8 @@ from lincode.estimators.folds import (
     new_scorer,
 )
 from lincode.estimators.minibatch import MiniBatchSCNN
-from lincode.estimators.path import alpha_grid
+from lincode.estimators.path import N_RATIOS, alpha_grid
+from lincode.estimators.progress import FitProgress, ProgressMixin
 from lincode.estimators.samples import check_sample_weight, check_samples
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
@@ -42,7 +42,7 @@ def _of_best_estimator(name: str) -> property:
     return property(attrgetter(f"best_estimator_.{name}"), doc=f"``best_estimator_.{name}``.")
 
 
-class SCNNCV(TransformerMixin, BaseEstimator):
+class SCNNCV(ProgressMixin, TransformerMixin, BaseEstimator):
     """SCNN with alpha chosen by cross-validation.
 
     Parameters
@@ -85,7 +85,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
     best_estimator_ : SCNN or MiniBatchSCNN
         The network fitted to all samples with the chosen alpha.
     components_, encoder_, gains_, decoder_, refined_encoder_, threshold_, n_nonzero_coefs_, \
-    encoder_ridge_, encoder_r2_, usage_, energy_
+    encoder_ridge_, encoder_r2_, usage_, energy_, energy_path_, optimality_, stop_reason_
         The attributes of ``best_estimator_``, as far as it has them.
     cv_results_ : dict of str to array
         "alpha" of shape (n_alphas,), in decreasing order; "sparsity" and the values of the
@@ -111,7 +111,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         estimator: SCNN | MiniBatchSCNN | None = None,
         *,
         alphas: ArrayLike | None = None,
-        alpha_ratios: ArrayLike | int = 10,
+        alpha_ratios: ArrayLike | int = N_RATIOS,
         criterion: str = "sparsity",
         target_sparsity: float = 0.9,
         classifier: Any = None,
@@ -150,8 +150,8 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         """
         with unchanged_on_failure(self):
             network = self._check_parameters(y)
-            validate_data(self, X, skip_check_array=True)
             rows = check_rows(None, X, reset=False, check_finite=False)
+            validate_data(self, X, skip_check_array=True)
             lengths = check_samples(None, rows, sample_weight, reset=False, warn=False).lengths
             weights = None
             if sample_weight is not None:
@@ -167,15 +167,25 @@ class SCNNCV(TransformerMixin, BaseEstimator):
             evaluate = partial(
                 evaluate_fold, network, self.criterion, self.classifier, self.scoring
             )
-            results = [evaluate(rows, targets, weights, alphas, *fold) for fold in folds]
-            self.cv_results_ = {"alpha": alphas} | {
-                name: np.array([result[name] for result in results]).T for name in results[0]
-            }
-            best = self._best_index()
-            self.alpha_ = float(alphas[best])
-            self.best_estimator_ = clone(network).set_params(alpha=self.alpha_)
-            self.best_estimator_.fit(X, sample_weight=weights)
+
+            def choose_and_fit(progress: FitProgress) -> int:
+                results = []
+                for fold in folds:
+                    with progress.subtask("fold"):
+                        results.append(evaluate(rows, targets, weights, alphas, *fold))
+                self.cv_results_ = {"alpha": alphas} | {
+                    name: np.array([result[name] for result in results]).T for name in results[0]
+                }
+                best = self._best_index()
+                self.alpha_ = float(alphas[best])
+                self.best_estimator_ = clone(network).set_params(alpha=self.alpha_)
+                with progress.subtask("final fit", self.best_estimator_):
+                    self.best_estimator_.fit(X, sample_weight=weights)
+                return best
+
+            best = self._with_progress(choose_and_fit, max_iter=len(folds) + 1, X=X, y=y)
         self._warn_about_sparsity(best)
+        self._warn_about_grid(best)
         return self
 
     def _best_index(self) -> int:
@@ -200,6 +210,21 @@ class SCNNCV(TransformerMixin, BaseEstimator):
                 " n_components."
             )
 
+    def _warn_about_grid(self, best: int) -> None:
+        """Warn if the score may be better beyond an end of the grid."""
+        alphas = self.cv_results_["alpha"]
+        if self.criterion != "score" or len(alphas) < 2 or best not in (0, len(alphas) - 1):
+            return
+        mean = self.cv_results_["score"].mean(axis=1)
+        smallest = best > 0
+        neighbour = best - 1 if smallest else 1
+        if mean[best] > mean[neighbour] and self.alpha_ > 0:
+            end, more = ("smallest", "smaller") if smallest else ("largest", "larger")
+            warn_user(
+                f"SCNNCV: the best score is that of the {end} alpha, {self.alpha_:.3g}; add {more}"
+                " values to alphas or alpha_ratios."
+            )
+
     def transform(self, X: Any) -> Any:
         """Compute the codes of X with ``best_estimator_``.
 
@@ -215,7 +240,7 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.transform(X)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Any:
         """Reconstruct samples from their codes with ``best_estimator_``.
 
         Parameters
@@ -228,9 +253,9 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        return np.asarray(self.best_estimator_.inverse_transform(X))
+        return self.best_estimator_.inverse_transform(X)
 
-    def reconstruct(self, X: Any) -> Array:
+    def reconstruct(self, X: Any) -> Any:
         """Compute the codes of X with ``best_estimator_`` and reconstruct X from them.
 
         Parameters
@@ -243,7 +268,17 @@ class SCNNCV(TransformerMixin, BaseEstimator):
         array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        return np.asarray(self.best_estimator_.reconstruct(X))
+        return self.best_estimator_.reconstruct(X)
+
+    def encoder_module(self) -> Any:
+        """Return the encoder and the decoder as a module of PyTorch; see ``SCNN.encoder_module``.
+
+        Returns
+        -------
+        torch.nn.Module
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.encoder_module()
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> SCNNCV:
         """Adapt the encoder of ``best_estimator_`` to X; see ``SCNN.calibrate``.
@@ -319,13 +354,17 @@ class SCNNCV(TransformerMixin, BaseEstimator):
     encoder_r2_ = _of_best_estimator("encoder_r2_")
     usage_ = _of_best_estimator("usage_")
     energy_ = _of_best_estimator("energy_")
+    energy_path_ = _of_best_estimator("energy_path_")
+    optimality_ = _of_best_estimator("optimality_")
+    stop_reason_ = _of_best_estimator("stop_reason_")
 
     def _network(self) -> Any:
         """Return the network without its alpha being chosen."""
         network = SCNN() if self.estimator is None else self.estimator
         if not isinstance(network, SCNN | MiniBatchSCNN):
             raise InvalidInputError(
-                f"estimator must be an SCNN, a MiniBatchSCNN or None, got {network!r}."
+                f"estimator must be an SCNN, a MiniBatchSCNN or None, got {network!r}; SCNNCV takes"
+                " a network with its parameters, such as SCNNCV(SCNN(n_components=40))."
             )
         return network
 

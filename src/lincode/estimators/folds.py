@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
 from lincode.core.types import Array, Rows
 from lincode.estimators.path import scnn_path
+from lincode.estimators.progress import without_callbacks
 from lincode.estimators.scnn import SCNN
 from lincode.exceptions import InvalidInputError
 
@@ -17,14 +19,19 @@ from lincode.exceptions import InvalidInputError
 def check_targets(y: Any) -> Array:
     """Return y as an array with one dimension."""
     try:
-        return np.asarray(column_or_1d(y, warn=True))
+        targets = np.asarray(column_or_1d(y, warn=True))
     except (ValueError, TypeError) as error:
         raise InvalidInputError(f"y must have one target per sample: {error}") from error
+    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
+        raise InvalidInputError(
+            "y must be finite, but it contains NaN or infinity; remove samples without a target."
+        )
+    return targets
 
 
 def make_folds(
     cv: Any, X: Rows, y: Any, groups: Any, *, by_class: bool
-) -> list[tuple[Array, Array]]:
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return the indices of the training and test samples of each fold.
 
     An integer ``cv`` means stratified folds if ``by_class`` is true.
@@ -41,7 +48,21 @@ def make_folds(
         ) from error
     if not folds:
         raise InvalidInputError("cv must yield at least one fold, got none.")
-    return folds
+    return [(_indices(train, X.shape[0]), _indices(test, X.shape[0])) for train, test in folds]
+
+
+def _indices(chosen: Any, n: int) -> NDArray[np.intp]:
+    """Return the samples of a fold as indices; they may be a mask."""
+    indices = np.asarray(chosen)
+    if indices.dtype == bool and indices.shape == (n,):
+        indices = np.flatnonzero(indices)
+    valid = indices.ndim == 1 and indices.size > 0 and indices.dtype.kind in "iu"
+    if not valid or indices.min() < -n or indices.max() >= n:
+        raise InvalidInputError(
+            f"cv must yield pairs (train, test) of arrays of indices of the {n} samples, each with"
+            f" at least one index, got {chosen!r}."
+        )
+    return indices.astype(np.intp)
 
 
 def new_classifier(classifier: Any) -> Any:
@@ -80,16 +101,17 @@ def evaluate_fold(
     y: Array | None,
     weights: Array | None,
     alphas: Array,
-    train: Array,
-    test: Array,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
 ) -> dict[str, list[float]]:
     """Return the sparsity and the criterion for each alpha, on the samples ``test``.
 
-    The networks are fitted to the samples ``train``, without the callback and checkpoints: they are
+    The networks are fitted to the samples ``train``, without callbacks and checkpoints: they are
     comparable only if every network is fully trained. Weights are used for fitting only.
     """
     w = None if weights is None else weights[train]
-    network = clone(network).set_params(callback=None, checkpoint_path=None)
+    network = without_callbacks(clone(network))
+    network.set_params(callback=None, checkpoint_path=None)
     networks = _fit_networks(network, X[train], w, alphas)
     codes = [fitted.transform(X[test]) for fitted in networks]
     # With split_sign, the codes have twice as many columns as there are units.

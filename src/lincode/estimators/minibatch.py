@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -13,29 +14,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from lincode.core.calibration import n_calibration_rows
 from lincode.core.types import Array, Rows, row_squares
 from lincode.estimators.base import BaseSCNN
-from lincode.estimators.batch_input import BatchInput, n_sampled_rows, scan_chunks
+from lincode.estimators.batch_input import SAMPLED_BYTES, BatchInput, n_sampled_rows, scan_chunks
 from lincode.estimators.checkpoint import (
     N_COMPARED_ROWS,
-    BatchProgress,
     Checkpoint,
     check_checkpoint_parameters,
     describe_data,
 )
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.progress import FitProgress
 from lincode.estimators.samples import Samples, check_samples
+from lincode.estimators.stored_state import BatchProgress
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_number,
+    check_seed,
     parse_alpha,
     unchanged_on_failure,
 )
 from lincode.exceptions import CheckpointError, InvalidInputError
-from lincode.networks.scnn import SCNNTraining, Trained
+from lincode.networks.scnn import SCNNTraining, Trained, n_ridge_rows
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.scnn_online import (
     OnlineBatch,
@@ -43,12 +45,13 @@ from lincode.networks.scnn_online import (
     final_training,
     learn_online,
     online_batch_size,
+    with_ridge,
 )
 from lincode.networks.stopping import BatchStopping
 from lincode.networks.training import Callback, Iteration, Reason
 from lincode.rows.batches import BatchRows, RecentRows, n_recent_batches
 from lincode.rows.chunks import ChunkedRows, is_lazy, pass_generator
-from lincode.rows.memory import sample_indices
+from lincode.rows.memory import is_wide_stream, sample_indices
 from lincode.rows.prefetch import prefetch
 from lincode.rows.protocol import RowLengths, RowSource
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
@@ -56,13 +59,15 @@ from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 MAX_SMOOTHING, SMOOTHING_ROWS = 0.5, 5000
 """The weight of the newest batch in the smoothed energy is its number of samples divided by 5000,
 at most 0.5, but at least that of the other batches."""
-ENCODER_BATCH_SIZE = 8192
-"""The default number of samples per batch if ``encoder_weight`` is above 0."""
+LARGE_BATCH_SIZE = 8192
+"""The default number of samples per batch if each is learned by several iterations."""
 HALF_LIFE_BATCHES = 4
-"""The default half-life of samples, in batches, if ``encoder_weight`` is above 0."""
-WINDOW_SAMPLES = 20_000
-"""If ``encoder_weight`` is 0, the stopping rule averages the energy over this many samples, or over
-one pass. Otherwise it compares the energies of single batches."""
+"""The default half-life of samples, in such batches."""
+WINDOW_SAMPLES, ENCODER_WINDOW_SAMPLES = 20_000, 5000
+"""The stopping rule averages the energy of small batches over this many samples, without and with
+the encoder, or over one pass. The energies of large batches are compared one by one."""
+MIN_SAMPLES, MIN_PASSES = 120_000, 3
+"""With the encoder, small batches are learned until there were this many samples or passes."""
 MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
 CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
@@ -80,13 +85,17 @@ class MiniBatchSCNN(BaseSCNN):
 
     Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. XᵀX, of shape (p, p), is
     factored once per batch; with more than about 9,000 features it is replaced by its leading
-    directions and its diagonal. ``fit`` visits the samples in
-    random order until the energy of batches, measured before they are learned, no longer
-    decreases. ``partial_fit`` learns one batch of any size.
+    directions and its diagonal.
 
-    Without the encoder term (``encoder_weight=0``) this is online dictionary learning: each batch
-    is learned by one update of its codes and one of the dictionary. ``fit`` then computes the
-    encoder at the end, from the last 10,000 samples (or 10 per unit if that is more).
+    ``fit`` visits the samples in random order until the energy of batches, measured before they
+    are learned, no longer decreases. Each batch is small and is learned by one update of its codes,
+    the dictionary and the encoder, as in online dictionary learning. At the end, one more update
+    follows for the last 10,000 samples (or 10 per unit if that is more). Without the encoder term
+    (``encoder_weight=0``) the encoder is fitted only then.
+
+    ``partial_fit`` learns one batch of any size, by several iterations if ``encoder_weight`` is
+    above 0. So does ``fit`` for samples with missing entries or weights, and for data with more
+    than about 9,000 features.
 
     Parameters
     ----------
@@ -107,25 +116,28 @@ class MiniBatchSCNN(BaseSCNN):
         that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the
         first batch.
     batch_size : int, default=None
-        The number of samples per batch in ``fit``. None means 8192, or for ``encoder_weight=0``
-        the larger of 512 and ``n_components``. With the encoder it should be at least ten times
-        ``n_components``, because most of the network is learned from the first batch. If
-        ``encoder_weight`` is 0, ``partial_fit`` learns a larger batch in parts of this size.
+        The number of samples per batch in ``fit``. None means the largest of 1024,
+        ``n_components`` and half the number of features; for ``encoder_weight=0`` the larger of
+        512 and ``n_components``. Where batches are learned by several iterations (see above), None
+        means 8192, and it should be at least ten times ``n_components``. ``fit_batches``, and with
+        ``encoder_weight=0`` also ``partial_fit``, learn a larger batch in parts of this size.
     half_life : float, default=None
-        The weight of a sample is halved after this many further samples. None means four times
-        ``batch_size``, or one pass over the data if that is less. For ``encoder_weight=0`` None
-        means a twelfth of the samples seen so far, but at least ``n_components``.
-        ``float("inf")`` means that all samples keep their weight.
+        The weight of a sample is halved after this many further samples. None means 1/24 of the
+        samples seen so far (1/12 for ``encoder_weight=0``), but at least ``n_components``. Where
+        batches are learned by several iterations, None means four times ``batch_size``, or one
+        pass over the data if that is less. ``float("inf")`` means that all samples keep their
+        weight.
     max_iter : int, default=100
         The largest number of passes over the data in ``fit``.
     tol : float, default=2e-3
         ``fit`` stops when the energy of new batches, relative to that of zero codes, has not
-        decreased by this fraction for ``max_no_improvement`` batches.
+        decreased by this fraction for ``max_no_improvement`` averages.
     max_no_improvement : int, default=3
-        The number of batches without improvement after which ``fit`` stops. None means that all
-        ``max_iter`` passes are made. For ``encoder_weight=0`` the energy is averaged over 20,000
-        samples, or over one pass if that is less, and these averages are counted instead of
-        batches.
+        ``fit`` stops after this number of averages of the energy without improvement. None means
+        that all ``max_iter`` passes are made. The energy is averaged over 5000 samples (20,000 for
+        ``encoder_weight=0``), or over one pass if that is less. With the encoder, ``fit`` learns
+        at least 120,000 samples or three passes. Where batches are learned by several iterations,
+        single batches are compared.
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
@@ -150,9 +162,9 @@ class MiniBatchSCNN(BaseSCNN):
     threshold_mode : {"hard", "soft", "top_k"}, default="hard"
         How the encoder's output z = X Cᵀ is made sparse.
 
-        - "hard": z is kept where |z| exceeds the threshold;
+        - "hard": z is kept where ``|z|`` exceeds the threshold;
         - "soft": z is also reduced by the threshold, as in the paper;
-        - "top_k": the largest |z| of each sample are kept, as many as
+        - "top_k": the largest ``|z|`` of each sample are kept, as many as
           ``transform_n_nonzero_coefs``.
     transform_n_nonzero_coefs : int, default=None
         The number of non-zeros per sample for ``threshold_mode="top_k"`` and for "omp" and "ols".
@@ -194,8 +206,8 @@ class MiniBatchSCNN(BaseSCNN):
         features. The output then has 2 * n_components columns: first the positive parts, then
         the negative parts.
     sparse_output : bool, default=False
-        Whether ``transform`` returns a CSR matrix. It is built block by block, without a dense
-        array of all codes.
+        Whether ``transform`` returns compressed codes (CSR). They are built block by block, without
+        a dense array of all codes.
     positive_code : bool, default=False
         Whether to constrain the codes to U ≥ 0. It excludes "omp" and "ols".
     positive_dict : bool, default=False
@@ -219,9 +231,11 @@ class MiniBatchSCNN(BaseSCNN):
         must have the same parameters and data. The result is that of training without
         interruption, bit for bit. The file is deleted when training is finished.
     checkpoint_every : float, default=60
-        The number of seconds between two checkpoints. 0 means one after each batch.
+        The number of seconds between two checkpoints. 0 means one after each batch. After
+        Ctrl-C, the last complete batch is saved as well.
     verbose : int, default=0
-        If above 0, one line per batch is printed, with the progress and the elapsed time.
+        If above 0, one line per batch is logged, with the elapsed time and an upper bound of the
+        time that remains; see docs/progress.md.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each batch of ``fit`` and
         ``partial_fit``. If it returns a true value, ``fit`` stops and keeps the result so far.
@@ -265,7 +279,7 @@ class MiniBatchSCNN(BaseSCNN):
     matching_density_ : float
         The fraction of non-zeros that the calibration aims at: that of the trained codes, or the
         ``density`` of the last call of ``calibrate``.
-    energy_path_ : array of shape (n_steps_,)
+    energy_path_ : array of shape (n_steps,)
         The energy per sample of each batch before it was learned. After the first pass over the
         data, ``fit`` measures batches that it has seen before.
     energy_ : float
@@ -408,9 +422,9 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            rng = check_random_state(self.random_state)
+            rng = check_seed(self.random_state)
             samples, (N, p), batches_from = self._training_rows(X, sample_weight, rng)
-            n_threads, online = thread_count(self.n_jobs), self._is_online(samples)
+            n_threads, online = thread_count(self.n_jobs), self._is_online(p, samples)
             size = self._batch_size(p, online=online)
             n_batches = self.max_iter * -(-N // size)
             too_large = self._start_training(samples, rng)
@@ -423,26 +437,37 @@ class MiniBatchSCNN(BaseSCNN):
                 return describe_data((N, p), samples.X.dtype, samples.lengths, head)
 
             checkpoint = Checkpoint(self, describe)
-            progress = checkpoint.load() or self._progress(None, int(rng.randint(2**31)))
-            # The end of plain dictionary learning needs the last rows before the interruption.
+            ratio = self._choose_ridge(samples.X, N, n_threads) if online else 1.0
+            progress = checkpoint.load(BatchProgress, m, p)
+            if progress is None:
+                progress = self._progress(None, int(rng.randint(2**31)))
+            # The end of learning small batches needs the last rows before the interruption.
             n_again = n_recent_batches(N, size, n_calibration_rows(m)) if online else 0
             first = max(0, progress.n_steps - n_again)
             with (
                 blas_threads(matrix_threads(max(m, p), n_threads)),
                 closing(batches_from(progress.seed, first)) as batches,
+                checkpoint.saved_on_interrupt(),
             ):
-                batch = self._fit_batches(
+                learn = partial(
+                    self._fit_batches,
                     batches,
                     lambda: n_batches,
                     half_life,
                     n_threads,
-                    N,
+                    n_rows=lambda: N,
                     online=online,
+                    eigenvalue_ratio=ratio,
                     first=first,
                     progress=progress,
                     checkpoint=checkpoint,
                 )
-            messages = self._refine_samples(samples)
+                batch, messages = self._with_progress(
+                    lambda report: (learn(report=report), self._refine_samples(samples)),
+                    max_iter=n_batches,
+                    X=X,
+                    y=y,
+                )
             checkpoint.remove()
             self.n_iter_ = -(-self.n_samples_seen_ // N)
         self._warn_after_training(messages, batch, too_large)
@@ -460,8 +485,8 @@ class MiniBatchSCNN(BaseSCNN):
         Parameters
         ----------
         batches : iterable of arrays, or callable that returns one
-            Arrays or CSR matrices of shape (any, n_features), each with at least ten times
-            ``n_components`` samples. If it is a callable, or an iterable that is not an iterator,
+            Arrays or CSR matrices of shape (any, n_features). Larger ones are learned in parts of
+            ``batch_size`` samples. If it is a callable, or an iterable that is not an iterator,
             such as a list, at most ``max_iter`` passes are made. An iterator, such as a generator,
             gives one pass. Missing entries are not supported here; use ``partial_fit``.
         y : ignored
@@ -481,7 +506,7 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            rng, n_threads = check_random_state(self.random_state), thread_count(self.n_jobs)
+            rng, n_threads = check_seed(self.random_state), thread_count(self.n_jobs)
             source = BatchInput(self, batches, self.max_iter)
             with closing(iter(source)) as incoming:
                 first, lengths = next(incoming)
@@ -494,19 +519,30 @@ class MiniBatchSCNN(BaseSCNN):
                 checkpoint = Checkpoint(
                     self, partial(describe_data, first.shape, first.dtype, lengths, first)
                 )
-                with blas_threads(matrix_threads(max(m, p), n_threads)):
-                    batch = self._fit_batches(
+                online = self._is_online(p)
+                ratio = self._choose_ridge(first, np.inf, n_threads) if online else 1.0
+                progress = checkpoint.load(BatchProgress, m, p)
+                with (
+                    blas_threads(matrix_threads(max(m, p), n_threads)),
+                    checkpoint.saved_on_interrupt(),
+                ):
+                    learn = partial(
+                        self._fit_batches,
                         rows,
                         source.max_batches,
                         half_life,
                         n_threads,
-                        online=self._is_online(),
-                        progress=checkpoint.load(),
+                        n_rows=source.rows_per_pass,
+                        online=online,
+                        eigenvalue_ratio=ratio,
+                        progress=progress,
                         checkpoint=checkpoint,
                     )
+                    batch = self._with_progress(lambda report: learn(report=report), max_iter=None)
             if source.one_pass and self.stop_reason_ == MAX_ITER_REASON:
                 self.stop_reason_ = ONE_PASS_REASON
-            messages = self._refine(source.sample.result()) if source.sample else []
+            with checkpoint.saved_on_interrupt():
+                messages = self._refine(source.sample.result()) if source.sample else []
             self.n_iter_ = source.n_passes
             checkpoint.remove()
         self._warn_after_training(messages, batch, too_large)
@@ -531,8 +567,12 @@ class MiniBatchSCNN(BaseSCNN):
         chunked = ChunkedRows(X)
         refine = self.refine_max_iter > 0
         n_sample = n_sampled_rows(self._n_units(X.shape[1]), chunked.row_bytes, refine=refine)
+        if self.encoder_weight > 0:  # the ridge is chosen from the sample
+            n_sample = max(
+                n_sample, min(n_ridge_rows(X.shape[1]), SAMPLED_BYTES // chunked.row_bytes)
+            )
         sample, lengths = scan_chunks(self, chunked, n_sample, rng)
-        size = self._batch_size(X.shape[1])
+        size = self._batch_size(X.shape[1], online=self._is_online(X.shape[1]))
 
         def batches_from(seed: int, first: int) -> Generator[Samples, None, None]:
             batches = chunked.shuffled_batches(size, self.max_iter, seed, first)
@@ -548,13 +588,17 @@ class MiniBatchSCNN(BaseSCNN):
             for batch in batches:
                 yield Samples(batch, lengths)
 
-    def _is_online(self, samples: Samples | None = None) -> bool:
-        """Return whether batches are learned by plain dictionary learning.
+    def _is_online(self, n_features: int, samples: Samples | None = None) -> bool:
+        """Return whether batches are learned by one update each.
 
-        It needs complete samples without weights; others are learned by the alternation.
+        This needs complete samples without weights and, with the encoder, an XᵀX that can be
+        factored. Otherwise large batches are learned by several iterations.
         """
-        plain = samples is None or not (samples.has_missing or samples.weights is not None)
-        return bool(self.encoder_weight == 0 and plain)
+        if samples is not None:
+            weighted = samples.weights is not None and not (samples.weights == 1).all()
+            if samples.has_missing or weighted:
+                return False
+        return self.encoder_weight == 0 or not is_wide_stream(n_features)
 
     def _start_training(self, samples: Samples, rng: np.random.RandomState) -> bool:
         """Resolve alpha and start from some samples; return whether alpha is too large."""
@@ -579,23 +623,24 @@ class MiniBatchSCNN(BaseSCNN):
         n_batches: Callable[[], int],
         half_life: float,
         n_threads: int,
-        N: float = np.inf,
         *,
+        n_rows: Callable[[], float],
         online: bool,
+        eigenvalue_ratio: float,
         first: int = 0,
         progress: BatchProgress | None = None,
         checkpoint: Checkpoint,
+        report: FitProgress,
     ) -> Rows:
         """Learn batches until a stopping rule applies; return the last batch.
 
-        ``n_batches`` returns the largest number of batches, as far as it is known. N is the number
-        of samples of one pass, if it is known. ``first`` is the number of the first of the batches.
+        ``n_batches`` returns the largest number of batches, as far as it is known, and ``n_rows``
+        the number of samples of one pass, or infinity. ``first`` is the number of the first of the
+        batches.
         If there is ``progress``, the batches that it contains are not learned again.
         """
-        n_rows = n_calibration_rows(len(self._stream.D))
-        window = min(N, WINDOW_SAMPLES) if online else 1
-        rule = BatchStopping(self.tol, self.max_no_improvement, int(window))
-        recent = RecentRows(int(min(N, n_rows)))
+        rule = self._stopping_rule(online=online)
+        recent = RecentRows(n_calibration_rows(len(self._stream.D)))
         progress = self._progress(None) if progress is None else progress
         self._restore(progress, rule)
         start = time.perf_counter()
@@ -608,19 +653,29 @@ class MiniBatchSCNN(BaseSCNN):
                 continue
             if number > progress.n_steps:  # so that there is a batch left to continue with
                 checkpoint.save_if_due(partial(self._progress, rule, progress.seed))
+            report.begin(number + 1)
             previous = self.energy_path_[-1] if self.n_steps_ else np.nan
-            learned = self._learn_batch(batch, half_life, n_threads, keep_gram=False, online=online)
+            learned = self._learn_batch(
+                batch,
+                half_life,
+                n_threads,
+                keep_gram=False,
+                online=online,
+                eigenvalue_ratio=eigenvalue_ratio,
+            )
             X = batch.X
             if online:
+                recent.limit = int(min(recent.limit, n_rows()))
                 recent.add(X)
-            if self._on_batch(previous, n_batches(), time.perf_counter() - start):
+            seconds = time.perf_counter() - start
+            if self._on_batch(report, X.shape[0], previous, n_batches(), seconds):
                 self.stop_reason_ = Reason.CALLBACK.value
                 break
             if batch.has_missing:
                 scale = float(np.nanmean(np.square(X)))
             else:
                 scale = float(np.average(row_squares(X), weights=batch.weights)) / X.shape[1]
-            if rule.add(X.shape[0], self._stream.batch_energy, scale):
+            if rule.add(X.shape[0], self._stream.batch_energy, scale, n_rows()):
                 self.stop_reason_ = CONVERGED_REASON
                 break
         if learned is None:
@@ -638,6 +693,16 @@ class MiniBatchSCNN(BaseSCNN):
         )
         self._set_batch_weights(rows, trained)
         return sample
+
+    def _stopping_rule(self, *, online: bool) -> BatchStopping:
+        """Return the stopping rule for small batches, or for large ones."""
+        if not online:
+            return BatchStopping(self.tol, self.max_no_improvement, 1)
+        if self.encoder_weight == 0:
+            return BatchStopping(self.tol, self.max_no_improvement, WINDOW_SAMPLES)
+        return BatchStopping(
+            self.tol, self.max_no_improvement, ENCODER_WINDOW_SAMPLES, MIN_SAMPLES, MIN_PASSES
+        )
 
     def _progress(self, rule: BatchStopping | None, seed: int = 0) -> BatchProgress:
         """Return the present state of training."""
@@ -657,13 +722,29 @@ class MiniBatchSCNN(BaseSCNN):
         self.n_replaced_atoms_ = stream.n_replaced
         vars(rule).update(progress.rule)
 
-    def _batch_size(self, n_features: int, *, online: bool | None = None) -> int:
+    def _choose_ridge(self, X: Rows, N: float, n_threads: int) -> float:
+        """Choose an automatic ridge from some of the rows X, which represent N rows.
+
+        Returns the mean eigenvalue of XᵀX relative to the mean of its diagonal.
+        """
+        if self.encoder_weight == 0:  # the ridge is chosen when the encoder is fitted
+            return 1.0
+        rows, p = X.shape
+        sample = X if rows <= n_ridge_rows(p) else X[sample_indices(rows, n_ridge_rows(p))]
+        with blas_threads(matrix_threads(max(p, len(self._stream.D)), n_threads)):
+            self._stream, ratio = with_ridge(
+                self._stream, sample, self._weights(), N, n_threads=n_threads
+            )
+        return ratio
+
+    def _batch_size(self, n_features: int, *, online: bool) -> int:
         """Return the number of samples per batch."""
         if self.batch_size is not None:
             return int(self.batch_size)
-        if not (self._is_online() if online is None else online):
-            return ENCODER_BATCH_SIZE
-        return online_batch_size(self._n_units(n_features))
+        if not online:
+            return LARGE_BATCH_SIZE
+        eta = float(self.encoder_weight)
+        return online_batch_size(self._n_units(n_features), n_features, eta)
 
     def _warn_after_training(self, messages: list[str], batch: Rows, too_large: bool) -> None:
         for message in messages:
@@ -700,13 +781,15 @@ class MiniBatchSCNN(BaseSCNN):
             first = not hasattr(self, "_stream")
             samples = check_samples(self, X, sample_weight, reset=first, allow_unobserved=not first)
             lengths, p = samples.lengths, samples.X.shape[1]
-            m, online = self._n_units(p), self._is_online(samples)
+            m = self._n_units(p)
+            # With the encoder, a batch that is learned once deserves several iterations.
+            online = self.encoder_weight == 0 and self._is_online(p, samples)
             n_threads = thread_count(self.n_jobs)
             if first or parse_alpha(self.alpha)[1] is None:
                 self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             if first:
                 too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-                self._start_stream(samples, check_random_state(self.random_state))
+                self._start_stream(samples, check_seed(self.random_state))
                 self.stop_reason_ = PARTIAL_FIT_REASON
                 self.n_iter_ = 1
             elif len(self._stream.D) != m:
@@ -728,7 +811,8 @@ class MiniBatchSCNN(BaseSCNN):
                         self._stream, learned, self._weights(), n_threads=n_threads
                     )
                     self._set_batch_weights(rows, trained)
-            self._on_batch(previous, self.n_steps_, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            self._on_batch(FitProgress(self), samples.X.shape[0], previous, self.n_steps_, seconds)
         if first:
             self._warn_about_codes(samples.X, alpha_is_too_large=too_large)
         return self
@@ -750,7 +834,7 @@ class MiniBatchSCNN(BaseSCNN):
         ``first`` is the number of the first batch. The order depends on ``seed``.
         """
         N, p = samples.X.shape
-        n = -(-N // self._batch_size(p, online=self._is_online(samples)))
+        n = -(-N // self._batch_size(p, online=self._is_online(p, samples)))
         for k in range(first // n, self.max_iter):
             order = pass_generator(seed, k).permutation(N)
             for rows in np.array_split(order, n)[max(first - k * n, 0) :]:
@@ -764,12 +848,13 @@ class MiniBatchSCNN(BaseSCNN):
         *,
         keep_gram: bool,
         online: bool,
+        eigenvalue_ratio: float = 1.0,
     ) -> SCNNTraining | OnlineBatch:
         """Learn one batch and update the smoothed energy; return the batch with its codes.
 
-        ``online`` says whether the batch is learned by plain dictionary learning. ``half_life`` is
+        ``online`` says whether the batch is learned by one update. ``half_life`` is
         the default if it is not, and ``keep_gram`` says whether the encoder will be fitted to this
-        batch if it is.
+        batch if it is. ``eigenvalue_ratio`` is the result of ``_choose_ridge``.
         """
         X, missing = samples.X, None
         if samples.has_missing and self._stream.XtX is None:
@@ -789,11 +874,15 @@ class MiniBatchSCNN(BaseSCNN):
                 missing=missing,
             )
         else:
+            weights = self._weights()
+            ridge = self._stream.ridge if weights.ridge is None else weights.ridge
+            if ridge is not None:
+                weights = replace(weights, ridge=eigenvalue_ratio * ridge)
             stream, learned = learn_online(
                 self._stream,
                 X,
-                self._weights(),
-                batch_size=self._batch_size(X.shape[1]),
+                weights,
+                batch_size=self._batch_size(X.shape[1], online=True),
                 half_life=given,
                 n_threads=n_threads,
                 keep_gram=keep_gram,
@@ -810,14 +899,14 @@ class MiniBatchSCNN(BaseSCNN):
         self.n_replaced_atoms_ = stream.n_replaced
         return learned
 
-    def _on_batch(self, previous: float, n_batches: int, seconds: float) -> bool:
-        """Report a batch; return whether the callback requests a stop."""
+    def _on_batch(
+        self, report: FitProgress, n: int, previous: float, n_batches: int, seconds: float
+    ) -> bool:
+        """Report a batch of n samples; return whether a callback requests a stop."""
         energy = float(self.energy_path_[-1])
         change = abs(previous - energy) / previous if previous > 0 else 1.0
-        iteration = Iteration(self.n_steps_, n_batches, energy, change, seconds)
-        if self.verbose:
-            print(f"[MiniBatchSCNN] {iteration}  {self.n_samples_seen_} samples", flush=True)
-        return self.callback is not None and bool(self.callback(iteration))
+        iteration = Iteration(self.n_steps_, n_batches, energy, change, seconds, n)
+        return report.end(iteration, unit="batch", after=f"  {self.n_samples_seen_} samples")
 
     def _set_batch_weights(self, rows: RowSource, trained: Trained) -> None:
         """Set the fitted attributes after training on a batch."""
@@ -835,7 +924,7 @@ class MiniBatchSCNN(BaseSCNN):
         check_number("batch_size", self.batch_size, 1, integer=True, or_none=True)
         check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("max_no_improvement", self.max_no_improvement, 1, integer=True, or_none=True)
-        if self.half_life != float("inf"):
+        if not (isinstance(self.half_life, float) and self.half_life == np.inf):
             check_number("half_life", self.half_life, 1, or_none=True)
         if isinstance(self.init, str) and self.init != "data":
             raise InvalidInputError(f"init must be 'data' or an array of atoms, got {self.init!r}.")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.types import Array, Rows
+from lincode.estimators.array_api import keeps_array_type
 from lincode.estimators.dictionary import DictionaryTransformer
+from lincode.estimators.progress import FitProgress, ProgressMixin
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_callback,
@@ -19,6 +21,7 @@ from lincode.estimators.validation import (
     check_flag,
     check_number,
     check_scaled_rows,
+    check_seed,
     check_verbose,
     unchanged_on_failure,
 )
@@ -31,7 +34,7 @@ from lincode.networks.layers import (
     apply_encoder,
     random_layers,
 )
-from lincode.networks.training import Iteration, Outcome, Reason, Training, train
+from lincode.networks.training import Outcome, Reason, Training, train
 from lincode.rows.memory import dense, dense_blocks
 
 ALL_PASSES_MADE = "all max_iter passes were made, over which the learning rate decreased to zero"
@@ -40,8 +43,12 @@ SCALE_ADVICE = (
 )
 
 
-class BaseGradientNetwork(DictionaryTransformer):
+class BaseGradientNetwork(ProgressMixin, DictionaryTransformer):
     """Base class of the networks that are trained by passes over mini-batches."""
+
+    _n_stages = 1
+    _gradient_power = 2
+    """The power of the scale of X to which gradients are proportional"""
 
     def fit(self, X: Any, y: object = None) -> Any:
         """Learn the network from X.
@@ -62,7 +69,9 @@ class BaseGradientNetwork(DictionaryTransformer):
             self._check_parameters()
             is_warm = self.warm_start and hasattr(self, "components_")
             previous = vars(self).copy() if is_warm else {}
-            X, lengths = check_scaled_rows(self, X, reset=True, advice=SCALE_ADVICE)
+            X, lengths = check_scaled_rows(
+                self, X, reset=True, advice=SCALE_ADVICE, power=self._gradient_power
+            )
             if previous:
                 self._check_warm_start_shape(previous["components_"], X)
             if lengths.mean == 0:
@@ -70,13 +79,24 @@ class BaseGradientNetwork(DictionaryTransformer):
                     f"{type(self).__name__}: all entries of X are zero, so the fitted network is"
                     " meaningless; check how X was loaded and scaled."
                 )
-            outcome = self._fit_weights(X, previous, check_random_state(self.random_state))
+            rng = check_seed(self.random_state)
+            # The energy is checked instead of each operation.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                outcome = self._with_progress(
+                    lambda progress: self._fit_weights(X, previous, rng, progress),
+                    max_iter=self.max_iter,
+                    n_stages=self._n_stages,
+                    tol=0.0,
+                    X=X,
+                    y=y,
+                )
             self.energy_path_ = np.array(outcome.energy_path) / X.shape[0]
             self.energy_ = float(self.energy_path_[-1])
             self.n_iter_ = outcome.n_iter
             self.stop_reason_ = self._stop_reason(outcome)
         return self
 
+    @keeps_array_type
     def transform(self, X: Any) -> Array:
         """Return the codes of X.
 
@@ -91,7 +111,15 @@ class BaseGradientNetwork(DictionaryTransformer):
         """
         check_is_fitted(self)
         self._check_parameters()
-        return self._codes(check_scaled_rows(self, X, reset=False, advice=SCALE_ADVICE)[0])
+        X, _ = check_scaled_rows(self, X, reset=False, advice=SCALE_ADVICE)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            codes = self._codes(X)
+        if not np.isfinite(codes).all():
+            raise InvalidInputError(
+                f"the codes of some samples are too large for {codes.dtype}; scale X like the"
+                " training samples."
+            )
+        return codes
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the energy per sample of X. Larger is better.
@@ -114,12 +142,17 @@ class BaseGradientNetwork(DictionaryTransformer):
         check_is_fitted(self)
         self._check_parameters()
         X = check_scaled_rows(self, X, reset=False, advice=SCALE_ADVICE)[0]
-        total = sum(self._energy(dense(X[rows])) for rows in dense_blocks(X))
-        return -float(total) / int(X.shape[0])
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            total = float(sum(self._energy(dense(X[rows])) for rows in dense_blocks(X)))
+        if not np.isfinite(total):
+            raise InvalidInputError(
+                f"the energy of these samples is {total}; scale X like the training samples."
+            )
+        return -total / int(X.shape[0])
 
     @abstractmethod
     def _fit_weights(
-        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState, progress: FitProgress
     ) -> Outcome:
         """Train on validated rows and set the fitted weights.
 
@@ -135,15 +168,15 @@ class BaseGradientNetwork(DictionaryTransformer):
     def _energy(self, X: Array) -> float:
         """Return the energy of validated dense rows."""
 
-    def _train(self, training: Training) -> Outcome:
-        """Run the training loop with printing and the user's callback."""
-
-        def on_iteration(iteration: Iteration) -> bool:
-            if self.verbose:
-                print(f"[{type(self).__name__}] {iteration}", flush=True)
-            return self.callback is not None and bool(self.callback(iteration))
-
-        return train(training, max_iter=self.max_iter, tol=0.0, callback=on_iteration)
+    def _train(self, training: Training, progress: FitProgress) -> Outcome:
+        """Run the training loop and report its progress."""
+        return train(
+            training,
+            max_iter=self.max_iter,
+            tol=0.0,
+            callback=progress.end,
+            on_begin=progress.begin,
+        )
 
     def _stop_reason(self, outcome: Outcome) -> str:
         """Return a sentence that says why training ended."""
@@ -187,6 +220,8 @@ class BaseGradientNetwork(DictionaryTransformer):
 class BaseTwoLayerNetwork(BaseGradientNetwork):
     """Base class of networks with ``components_`` (D) and ``encoder_`` (C) and codes φ(X Cᵀ)."""
 
+    _gradient_power = 3
+
     @abstractmethod
     def _energy_function(self) -> TwoLayerEnergy:
         """Return the energy for the current parameters."""
@@ -200,9 +235,12 @@ class BaseTwoLayerNetwork(BaseGradientNetwork):
             return Layers(D, C)
         return random_layers(self._n_units(X), X.shape[1], scale, rng, init=self.init)
 
-    def _train_layers(self, training: TwoLayerTraining, X: Rows) -> Outcome:
+    def _schedule(self) -> Schedule:
+        return replace(super()._schedule(), solver=self.solver)
+
+    def _train_layers(self, training: TwoLayerTraining, X: Rows, progress: FitProgress) -> Outcome:
         """Train both layers together and set ``components_`` and ``encoder_``."""
-        outcome = self._train(training)
+        outcome = self._train(training, progress)
         if training.failed:
             warn_user(
                 f"{type(self).__name__}: every pass ended with a higher energy than the initial"
@@ -223,6 +261,7 @@ class BaseTwoLayerNetwork(BaseGradientNetwork):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("init", self.init, ("scaled", "paper"))
+        check_choice("solver", self.solver, ("adam", "sgd"))
 
 
 def check_positive(name: str, value: Any, *, or_none: bool = False) -> None:

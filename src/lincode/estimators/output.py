@@ -1,13 +1,14 @@
-"""What ``transform`` returns, written block by block: dense codes, split signs or a CSR matrix."""
+"""What ``transform`` returns, written block by block: dense codes, split signs or CSR codes."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, csr_matrix, sparray
+from sklearn import get_config
 
-from lincode.core.types import Array
+from lincode.core.types import Array, Rows
 from lincode.rows.required_memory import check_codes_memory
 
 
@@ -65,10 +66,13 @@ class SplitOutput:
 
 
 class SparseOutput:
-    """Codes as a CSR matrix of shape (N, m), or (N, 2 m) with split signs."""
+    """Codes as a CSR array or matrix of shape (N, m), or (N, 2 m) with split signs."""
 
-    def __init__(self, N: int, m: int, dtype: np.dtype[np.floating], *, split: bool) -> None:
+    def __init__(
+        self, N: int, m: int, dtype: np.dtype[np.floating], *, split: bool, container: type[Any]
+    ) -> None:
         self.shape, self.split = (N, 2 * m if split else m), split
+        self.container = container
         self.buffers = Buffers(m, dtype)
         self.parts: dict[int, Any] = {}
 
@@ -81,22 +85,35 @@ class SparseOutput:
         self.parts[rows.start] = compress_rows(U, split=self.split)
         self.buffers.give_back(U)
 
-    def result(self) -> csr_matrix:
+    def result(self) -> Any:
         parts = [self.parts[start] for start in sorted(self.parts)]
         counts, columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         starts = np.zeros(self.shape[0] + 1, dtype=np.int64)
         np.cumsum(counts, out=starts[1:])
-        return csr_matrix((values, columns, starts), shape=self.shape)
+        return self.container((values, columns, starts), shape=self.shape)
 
 
-def make_output(
-    N: int, m: int, dtype: np.dtype[np.floating], *, split: bool, sparse: bool
-) -> CodeOutput:
-    """Return where the codes of N rows with m units are written."""
+def make_output(X: Rows, m: int, *, split: bool, sparse: bool) -> CodeOutput:
+    """Return where the codes of the rows of X with m units are written."""
+    N = X.shape[0]
     if sparse:
-        return SparseOutput(N, m, dtype, split=split)
-    check_codes_memory(N, 2 * m if split else m, dtype)
-    return (SplitOutput if split else DenseOutput)(N, m, dtype)
+        return SparseOutput(N, m, X.dtype, split=split, container=sparse_container(X))
+    check_codes_memory(N, 2 * m if split else m, X.dtype)
+    return (SplitOutput if split else DenseOutput)(N, m, X.dtype)
+
+
+def sparse_container(X: Rows) -> type[Any]:
+    """Return the class of sparse codes: ``csr_array`` or ``csr_matrix``.
+
+    Sparse arrays have codes that are sparse arrays. For sparse matrices and dense samples,
+    scikit-learn's setting ``sparse_interface`` decides, which exists since version 1.9 and whose
+    default is "spmatrix".
+    """
+    prefers_arrays = get_config().get("sparse_interface") == "sparray"
+    container: type[Any] = csr_matrix
+    if prefers_arrays or isinstance(X, sparray):
+        container = csr_array
+    return container
 
 
 class Buffers:

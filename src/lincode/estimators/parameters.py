@@ -23,13 +23,18 @@ from lincode.estimators.validation import (
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import EnergyWeights
 from lincode.rows.protocol import RowLengths
+from lincode.schema import LARGEST
 
+MAX_ENCODER_WEIGHT = 1e200
+"""A larger weight of the encoder term would let the energy overflow."""
 DEFAULT_ALPHA = "mean"
 """The default of alpha, chosen by ``benchmarks/alpha_scale.py`` on many kinds of data."""
 
 GREEDY = ("omp", "ols")
 """The algorithms of ``transform`` with a given number of non-zeros."""
 ALGORITHMS = ("encoder", "exact", "lasso", *GREEDY)
+OTHER_NAMES = {"lasso_cd": "lasso", "lasso_lars": "lasso", "lars": "ols"}
+"""Algorithms of scikit-learn that are not available, and what to use instead."""
 FLAGS = (
     "split_sign",
     "positive_code",
@@ -44,12 +49,17 @@ FLAGS = (
 def resolve_alpha(alpha: Any, lengths: RowLengths, m: int, p: int) -> float:
     """Return alpha as a number, from the row lengths if it is a string."""
     factor, scale = parse_alpha(alpha)
-    if scale is None:
-        return factor
     if scale == "max":
-        return factor * lam_max(lengths.longest, m, p)
-    # With fewer than four units √m would be close to alpha_max or above it.
-    return float(factor * min(np.sqrt(m), m / 2) / p * lengths.mean)
+        factor *= lam_max(lengths.longest, m, p)
+    elif scale == "mean":
+        # With fewer than four units √m would be close to alpha_max or above it.
+        factor *= float(min(np.sqrt(m), m / 2) / p * lengths.mean)
+    if factor > LARGEST:
+        raise InvalidInputError(
+            f"alpha must be at most {LARGEST:.0e}, got {factor:.3g} ({alpha!r}); all codes are zero"
+            " from alpha_max(X) on."
+        )
+    return factor
 
 
 class ParametrisedSCNN(DictionaryTransformer):
@@ -117,8 +127,18 @@ class ParametrisedSCNN(DictionaryTransformer):
         check_number("n_components", self.n_components, 1, integer=True, or_none=True)
         parse_alpha(self.alpha)
         check_number("encoder_weight", self.encoder_weight, 0)
+        if float(self.encoder_weight) > MAX_ENCODER_WEIGHT:
+            raise InvalidInputError(
+                f"encoder_weight must be at most {MAX_ENCODER_WEIGHT:.0e}, got"
+                f" {self.encoder_weight!r}; the energy cannot be represented otherwise."
+            )
         if not isinstance(self.encoder_ridge, str):
             check_number("encoder_ridge", self.encoder_ridge, 0)
+            if float(self.encoder_ridge) > LARGEST:
+                raise InvalidInputError(
+                    f"encoder_ridge must be at most {LARGEST:.0e}, got {self.encoder_ridge!r}; it"
+                    " is relative to the mean eigenvalue of XᵀX."
+                )
         elif self.encoder_ridge != "auto":
             raise InvalidInputError(
                 "encoder_ridge must be 'auto' or a number of at least 0, got"
@@ -126,11 +146,6 @@ class ParametrisedSCNN(DictionaryTransformer):
             )
         check_choice("threshold_mode", self.threshold_mode, MODES)
         check_number("refine_max_iter", self.refine_max_iter, 0, integer=True)
-        if self.refine_max_iter > 0 and self.threshold != "match":
-            raise InvalidInputError(
-                "refine_max_iter > 0 requires threshold='match', because refinement changes the"
-                f" scale of the encoder; got threshold={self.threshold!r}."
-            )
         coefs = self.transform_n_nonzero_coefs
         check_number("transform_n_nonzero_coefs", coefs, 1, integer=True, or_none=True)
         if not isinstance(self.threshold, str):
@@ -140,10 +155,15 @@ class ParametrisedSCNN(DictionaryTransformer):
                 "threshold must be 'match', 'alpha' or a number of at least 0, got"
                 f" {self.threshold!r}."
             )
+        if self.refine_max_iter > 0 and self.threshold != "match":
+            raise InvalidInputError(
+                "refine_max_iter > 0 requires threshold='match', because refinement changes the"
+                f" scale of the encoder; got threshold={self.threshold!r}."
+            )
         check_number("tol", self.tol, 0)
         check_number("transform_tol", self.transform_tol, 0)
         check_number("transform_alpha", self.transform_alpha, 0, or_none=True)
-        check_choice("transform_algorithm", self.transform_algorithm, ALGORITHMS)
+        self._check_algorithm()
         if self.positive_code and self.transform_algorithm in GREEDY:
             raise InvalidInputError(
                 f"transform_algorithm={self.transform_algorithm!r} has codes of both signs, but"
@@ -161,3 +181,13 @@ class ParametrisedSCNN(DictionaryTransformer):
                 " have no negative part; set one of them to False."
             )
         check_n_jobs(self.n_jobs)
+
+    def _check_algorithm(self) -> None:
+        algorithm = self.transform_algorithm
+        if isinstance(algorithm, str) and algorithm in OTHER_NAMES:
+            names = ", ".join(repr(name) for name in ALGORITHMS)
+            raise InvalidInputError(
+                f"transform_algorithm must be one of {names}, got {algorithm!r}; use"
+                f" {OTHER_NAMES[algorithm]!r}."
+            )
+        check_choice("transform_algorithm", algorithm, ALGORITHMS)

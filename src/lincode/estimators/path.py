@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from lincode.core.energy import lam_max
@@ -17,14 +16,17 @@ from lincode.estimators.parameters import resolve_alpha
 from lincode.estimators.samples import check_samples
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_number
+from lincode.estimators.validation import check_number, check_seed
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import choose_ridge_for
 from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
+from lincode.schema import LARGEST
 
+N_RATIOS = 10
+"""The number of values of the default grid."""
 RATIO_RANGE = (0.9, 0.003)
 """The ends of the default grid, as fractions of alpha_max."""
 KINDS = {
@@ -39,7 +41,7 @@ def scnn_path(
     n_components: int | None = None,
     *,
     alphas: ArrayLike | None = None,
-    alpha_ratios: ArrayLike | int = 10,
+    alpha_ratios: ArrayLike | int = N_RATIOS,
     sample_weight: Any = None,
     **parameters: Any,
 ) -> list[SCNN]:
@@ -105,7 +107,7 @@ def scnn_path(
             missing=missing,
         )
         first.alpha_ = float(values[0])
-        rng = check_random_state(first.random_state)
+        rng = check_seed(first.random_state)
         start = first._start(rows, None, rng)
         D, C = start.D, start.C
         for alpha in values:
@@ -137,6 +139,11 @@ def alpha_grid(
 ) -> Array:
     """Return the values of alpha in decreasing order, for data with the given row lengths."""
     if alphas is not None:
+        if not (isinstance(alpha_ratios, int) and alpha_ratios == N_RATIOS):
+            raise InvalidInputError(
+                "alphas and alpha_ratios exclude each other, because both are the values of alpha;"
+                f" got alphas={alphas!r} and alpha_ratios={alpha_ratios!r}. Leave one of them out."
+            )
         values = _converted("alphas", alphas, lambda alpha: resolve_alpha(alpha, lengths, m, p))
         return np.sort(values)[::-1]
     if isinstance(alpha_ratios, int | np.integer) and not isinstance(alpha_ratios, bool):
@@ -145,7 +152,13 @@ def alpha_grid(
         ratios: Array = np.geomspace(*RATIO_RANGE, int(alpha_ratios))
     else:
         ratios = _converted("alpha_ratios", alpha_ratios, _ratio)
-    return np.sort(ratios * lam_max(lengths.longest, m, p))[::-1]
+    largest = lam_max(lengths.longest, m, p)
+    if largest > 0 and ratios.max() > LARGEST / largest:
+        raise InvalidInputError(
+            f"alpha_ratios must be at most {LARGEST / largest:.0e} for these data, got"
+            f" {ratios.max():g}; all codes are zero from the ratio 1 on."
+        )
+    return np.sort(ratios * largest)[::-1]
 
 
 def _converted(name: str, given: Any, convert: Callable[[Any], float]) -> Array:

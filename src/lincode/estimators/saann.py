@@ -8,6 +8,7 @@ import numpy as np
 
 from lincode.core.types import Rows
 from lincode.estimators.network import BaseTwoLayerNetwork
+from lincode.estimators.progress import FitProgress
 from lincode.estimators.validation import check_choice
 from lincode.networks.epochs import root_mean_square
 from lincode.networks.layers import TwoLayerTraining
@@ -22,7 +23,7 @@ class SAANN(BaseTwoLayerNetwork):
 
         E = ½‖X − U D‖² + λ Σ log(1 + u²),      U = φ(X Cᵀ),
 
-    by mini-batch gradient descent with Adam. The code of a sample x is φ(x Cᵀ).
+    by mini-batch gradient descent. The code of a sample x is φ(x Cᵀ).
 
     Parameters
     ----------
@@ -38,8 +39,12 @@ class SAANN(BaseTwoLayerNetwork):
         Distribution of the random initial weights. "paper" means uniform in [−1, 1]. "scaled"
         means uniform with a width that follows from the scale of the data and the number of units
         and features. The original papers do not mention "scaled"; it is our choice.
+    solver : {"adam", "sgd"}, default="adam"
+        How the weights are updated. "adam" is the method of Kingma and Ba. "sgd" means plain
+        gradient steps, as in the original papers: ``learning_rate`` times the mean gradient of the
+        batch. Its best ``learning_rate`` depends more on the data and on ``init``.
     learning_rate : float, default=0.005
-        Step size of Adam in the first pass, for data whose root mean square is 1; it is rescaled
+        Step size in the first pass, for data whose root mean square is 1; it is rescaled
         for other data. The rate decreases to zero along half a cosine. The original papers leave
         this open; this default was chosen on validation digits (see
         ``benchmarks/network_defaults.py``).
@@ -56,7 +61,8 @@ class SAANN(BaseTwoLayerNetwork):
     warm_start : bool, default=False
         Whether ``fit`` starts from the weights of the previous ``fit`` instead of random weights.
     verbose : int, default=0
-        If it is greater than 0, ``fit`` prints one line after each pass.
+        If it is greater than 0, ``fit`` logs one line after each pass, with the elapsed time and an
+        estimate of the time that remains; see docs/progress.md.
     callback : callable, default=None
         Function that is called after each pass with a :class:`lincode.Iteration`. If it returns a
         true value, training stops and the best weights so far are kept.
@@ -69,7 +75,7 @@ class SAANN(BaseTwoLayerNetwork):
         The encoder C, one filter per row.
     energy_ : float
         Energy per sample, E/N, of the training data with the fitted weights.
-    energy_path_ : array of shape (n_iter_ + 1,)
+    energy_path_ : array of shape (n_iter + 1,)
         E/N of the initial weights and after each pass. The last entry is replaced by the lowest
         one, ``energy_``, because the weights with the lowest energy are kept.
     n_iter_ : int
@@ -78,7 +84,7 @@ class SAANN(BaseTwoLayerNetwork):
         Sentence that says why training ended.
     n_features_in_ : int
         Number of features of the training data.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Names of the features. It exists only if X had column names that are all strings.
 
     Notes
@@ -112,6 +118,7 @@ class SAANN(BaseTwoLayerNetwork):
         *,
         activation: str = "sigmoid",
         init: str = "scaled",
+        solver: str = "adam",
         learning_rate: float = 0.005,
         batch_size: int = 25,
         max_iter: int = 300,
@@ -124,6 +131,7 @@ class SAANN(BaseTwoLayerNetwork):
         self.alpha = alpha
         self.activation = activation
         self.init = init
+        self.solver = solver
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -136,14 +144,14 @@ class SAANN(BaseTwoLayerNetwork):
         return SAANNEnergy(lam=float(self.alpha), activation=self.activation)
 
     def _fit_weights(
-        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState, progress: FitProgress
     ) -> Outcome:
         scale = root_mean_square(X)
         initial = self._initial_layers(X, previous, scale, rng)
         training = TwoLayerTraining(
             X, initial, self._energy_function(), self._schedule(), rng, scale=scale
         )
-        return self._train_layers(training, X)
+        return self._train_layers(training, X, progress)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

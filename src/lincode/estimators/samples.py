@@ -13,7 +13,12 @@ from sklearn.base import BaseEstimator
 
 from lincode.core.types import Array, Rows
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_finite, check_rows, check_scale
+from lincode.estimators.validation import (
+    check_finite,
+    check_not_masked,
+    check_rows,
+    check_scale,
+)
 from lincode.exceptions import InvalidInputError
 from lincode.rows.memory import scan_rows
 from lincode.rows.missing import fill_missing, scan_observed
@@ -122,6 +127,7 @@ def warn_empty(estimator: BaseEstimator | None, n: int) -> None:
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> Array:
     """Return the weights of samples as an array of float64; a number means equal weights."""
+    check_not_masked("sample_weight", sample_weight)
     try:
         weights = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:

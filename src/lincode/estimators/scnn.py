@@ -9,26 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from lincode.core.calibration import n_calibration_rows
 from lincode.core.init import Start
 from lincode.core.types import Array
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.checkpoint import Checkpoint, check_checkpoint_parameters, describe_data
+from lincode.estimators.logs import log_progress
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
+from lincode.estimators.progress import FitProgress
 from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_choice,
     check_flag,
     check_number,
+    check_seed,
     unchanged_on_failure,
 )
 from lincode.exceptions import InvalidInputError
 from lincode.networks import scnn_paper
 from lincode.networks.scnn import EnergyWeights, SCNNTraining, Trained
-from lincode.networks.stages import subset_sizes, train_in_stages
+from lincode.networks.stages import Progress, subset_sizes, train_in_stages
 from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
 from lincode.rows.memory import MemoryRows, sample_indices
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
@@ -89,9 +91,9 @@ class SCNN(BaseSCNN):
     threshold_mode : {"hard", "soft", "top_k"}, default="hard"
         How the encoder's output z = X Cᵀ is made sparse.
 
-        - "hard": z is kept where |z| exceeds the threshold;
+        - "hard": z is kept where ``|z|`` exceeds the threshold;
         - "soft": z is also reduced by the threshold, as in the paper;
-        - "top_k": the largest |z| of each sample are kept, as many as
+        - "top_k": the largest ``|z|`` of each sample are kept, as many as
           ``transform_n_nonzero_coefs``.
     transform_n_nonzero_coefs : int, default=None
         The number of non-zeros per sample for ``threshold_mode="top_k"`` and for "omp" and "ols".
@@ -133,8 +135,8 @@ class SCNN(BaseSCNN):
         features. The output then has 2 * n_components columns: first the positive parts, then
         the negative parts.
     sparse_output : bool, default=False
-        Whether ``transform`` returns a CSR matrix. It is built block by block, without a dense
-        array of all codes.
+        Whether ``transform`` returns compressed codes (CSR). They are built block by block, without
+        a dense array of all codes.
     positive_code : bool, default=False
         Whether to constrain the codes to U ≥ 0. It excludes "omp" and "ols".
     positive_dict : bool, default=False
@@ -184,9 +186,11 @@ class SCNN(BaseSCNN):
         deletes the file when it is finished. Nothing is saved during the iterations over subsets
         (``init_size``), and with ``solver="paper"`` a checkpoint is not possible.
     checkpoint_every : float, default=60
-        The number of seconds between two checkpoints. 0 means one after each iteration.
+        The number of seconds between two checkpoints. 0 means one after each iteration. After
+        Ctrl-C, the last complete iteration is saved as well.
     verbose : int, default=0
-        If above 0, one line per outer iteration is printed.
+        If above 0, one line per outer iteration is logged, with the elapsed time and an estimate of
+        the time that remains; see docs/progress.md.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each outer iteration, including those
         over subsets. If it returns a true value, training stops and the result so far is kept. If
@@ -234,7 +238,7 @@ class SCNN(BaseSCNN):
     energy_ : float
         The energy per sample of the training data, E/N. With ``sample_weight``, N is the sum of
         the weights.
-    energy_path_ : array of shape (n_iter_ + 1,)
+    energy_path_ : array of shape (n_iter + 1,)
         E/N at the start of the iterations over all samples and after each of them. It never
         increases. The stages before, on subsets, are not included.
     n_iter_ : int
@@ -398,16 +402,25 @@ class SCNN(BaseSCNN):
             zero_encoder = D is None and not (isinstance(self.init, str) and self.init == "paper")
             too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=zero_encoder)
             with blas_threads(matrix_threads(max(m, p), n_threads)):
-                rng = check_random_state(self.random_state)
+                rng = check_seed(self.random_state)
                 start = self._start(rows, D, rng)
-                if self.verbose:
-                    print(f"[SCNN] start: {X.shape[0]} samples, {p} features", flush=True)
+                log_progress(f"[SCNN] start: {X.shape[0]} samples, {p} features", self.verbose)
                 sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
                 checkpoint = Checkpoint(
                     self, partial(describe_data, rows.shape, rows.dtype, lengths, samples.X)
                 )
-                _, outcome = self._train(rows, start.D, start.C, sizes, rng, checkpoint=checkpoint)
-            messages = self._refine(X)
+                train = partial(
+                    self._train, rows, start.D, start.C, sizes, rng, checkpoint=checkpoint
+                )
+                with checkpoint.saved_on_interrupt():
+                    outcome, messages = self._with_progress(
+                        lambda progress: (train(progress=progress)[1], self._refine(X)),
+                        max_iter=self._max_iter(),
+                        n_stages=len(sizes) + 1,
+                        tol=self.tol,
+                        X=X,
+                        y=y,
+                    )
             checkpoint.remove()
         for message in messages:
             warn_user(message)
@@ -460,18 +473,25 @@ class SCNN(BaseSCNN):
         rng: np.random.RandomState,
         weights: EnergyWeights | None = None,
         checkpoint: Checkpoint | None = None,
+        progress: FitProgress | None = None,
     ) -> tuple[Trained, Outcome]:
         """Train from D, C and the codes of the rows, and set the fitted attributes.
 
         ``sizes`` are those of the subsets of the rows on which training starts.
         """
+        progress = FitProgress(self, tol=self.tol) if progress is None else progress
         training: SCNNTraining
         weights = self._weights() if weights is None else weights
-        callback = partial(self._on_iteration, rows.shape[0])
+        callback = partial(self._on_iteration, progress, rows.shape[0])
         if self.solver == "paper":
-            max_iter = self.max_iter or scnn_paper.MAX_ITER
             training = scnn_paper.PaperTraining(rows, D, C, weights, tol=self.tol)
-            outcome = train(training, max_iter=max_iter, tol=self.tol, callback=callback)
+            outcome = train(
+                training,
+                max_iter=self._max_iter(),
+                tol=self.tol,
+                callback=callback,
+                on_begin=progress.begin,
+            )
         else:
             training, outcome = train_in_stages(
                 rows,
@@ -481,9 +501,10 @@ class SCNN(BaseSCNN):
                 sizes=sizes,
                 rng=rng,
                 tol=self.tol,
-                max_iter=self.max_iter or MAX_ITER,
+                max_iter=self._max_iter(),
                 callback=callback,
-                progress=None if checkpoint is None else checkpoint.load(),
+                on_begin=progress.begin,
+                progress=None if checkpoint is None else checkpoint.load(Progress, *D.shape),
                 on_progress=None if checkpoint is None else checkpoint.save_if_due,
             )
         trained = training.result()
@@ -493,15 +514,20 @@ class SCNN(BaseSCNN):
         self.energy_ = float(self.energy_path_[-1])
         self.n_iter_ = outcome.n_iter
         self.stop_reason_ = outcome.reason.value
+        if self.solver == "paper" and outcome.reason is Reason.CONVERGED:
+            self.stop_reason_ = scnn_paper.CONVERGED_REASON
         self.optimality_ = trained.optimality
         self.n_replaced_atoms_ = trained.n_replaced
         return trained, outcome
 
-    def _on_iteration(self, N: int, iteration: Iteration) -> bool:
-        if self.verbose:
-            subset = f"{iteration.n_samples} samples: " if iteration.n_samples < N else ""
-            print(f"[SCNN] {subset}{iteration}", flush=True)
-        return self.callback is not None and bool(self.callback(iteration))
+    def _max_iter(self) -> int:
+        default = scnn_paper.MAX_ITER if self.solver == "paper" else MAX_ITER
+        return int(self.max_iter or default)
+
+    @staticmethod
+    def _on_iteration(progress: FitProgress, N: int, iteration: Iteration) -> bool:
+        subset = f"{iteration.n_samples} samples: " if iteration.n_samples < N else ""
+        return progress.end(iteration, before=subset)
 
     def _warn_about_training(self, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER:

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from lincode.core.types import Array, Rows
+from lincode.estimators.array_api import keeps_array_type
 from lincode.estimators.output import make_output
 from lincode.estimators.signs import SignSplitter
 from lincode.estimators.sparse_encode import (
@@ -21,7 +22,12 @@ from lincode.estimators.sparse_encode import (
     write_codes,
 )
 from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_flag, check_n_jobs, check_scaled_rows
+from lincode.estimators.validation import (
+    check_flag,
+    check_n_jobs,
+    check_scaled_rows,
+    unchanged_on_failure,
+)
 from lincode.exceptions import InvalidInputError
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
 
@@ -61,7 +67,8 @@ class SparseCoder(SignSplitter):
     transform_debias : bool, default=False
         Whether lasso codes are replaced by those of least squares on their support.
     sparse_output : bool, default=False
-        Whether ``transform`` returns a CSR matrix, which is built block by block.
+        Whether ``transform`` returns compressed codes (CSR), which are built block by block: a
+        ``csr_array`` if X is a sparse array, else a ``csr_matrix``.
 
     Attributes
     ----------
@@ -130,10 +137,12 @@ class SparseCoder(SignSplitter):
         -------
         self
         """
-        self._check_parameters()
-        self._check_samples(X, reset=True)
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            self._check_samples(X, reset=True)
         return self
 
+    @keeps_array_type
     def transform(self, X: Any, y: object = None) -> Any:
         """Compute the codes of X.
 
@@ -145,7 +154,7 @@ class SparseCoder(SignSplitter):
 
         Returns
         -------
-        array or CSR matrix of shape (n_samples, n_features_out)
+        array, or CSR array or matrix, of shape (n_samples, n_features_out)
             The codes, with the dtype of X.
         """
         self._check_parameters()
@@ -176,7 +185,7 @@ class SparseCoder(SignSplitter):
                 tol=self.transform_tol,
                 debias=self.transform_debias,
             )
-        output = make_output(X.shape[0], len(D), X.dtype, split=split, sparse=self.sparse_output)
+        output = make_output(X, len(D), split=split, sparse=self.sparse_output)
         n_unfinished = write_codes(X, coder, output, n_threads)
         if n_unfinished:
             increase = "transform_max_iter or transform_tol"
@@ -189,7 +198,7 @@ class SparseCoder(SignSplitter):
 
     def _check_samples(self, X: Any, *, reset: bool) -> Rows:
         X, _ = check_scaled_rows(self, X, reset=reset, advice=ADVICE)
-        p = self.components_.shape[-1]
+        p = check_dictionary_array(self.dictionary, X.dtype).shape[1]
         if X.shape[1] != p:
             raise InvalidInputError(
                 f"X must have as many columns as the dictionary, {p}, got {X.shape[1]}; rows of"

@@ -13,6 +13,8 @@ from sklearn.utils import check_array
 from lincode.core.code_step import CodeProblem
 from lincode.core.coders import Coder, GreedyCoder, LassoCoder, ThresholdCoder
 from lincode.core.types import Array, Rows
+from lincode.estimators.array_api import foreign_array, to_numpy
+from lincode.estimators.logs import is_logged, log_progress
 from lincode.estimators.output import CodeOutput, make_output
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
@@ -21,6 +23,7 @@ from lincode.estimators.validation import (
     check_finite,
     check_flag,
     check_n_jobs,
+    check_not_masked,
     check_number,
     check_rows,
     check_scale,
@@ -106,22 +109,24 @@ def sparse_encode(
     check_input : bool, default=True
         Whether to check the arrays. If False, they must be arrays of one dtype, float64 or float32.
     verbose : int, default=0
-        If above 0, one line per block of samples is printed.
+        If above 0, one line per block of samples is logged; see docs/progress.md.
     positive : bool, default=False
         Whether to constrain the codes to be at least 0, with "lasso" and "threshold".
     tol : float, default=None
-        With "lasso", the largest violation of the optimality conditions, relative to max|D x|;
+        With "lasso", the largest violation of the optimality conditions, relative to ``max|D x|``;
         None means 1e-10. It is limited by rounding, so that float32 codes are not computed more
         accurately than float32 allows. With "omp" and "ols", a sample is finished when its squared
         residual ‖x − u D‖² is at most ``tol``; None means 0.
     debias : bool, default=False
         Whether lasso codes are replaced by those of least squares on their support.
     sparse_output : bool, default=False
-        Whether to return a CSR matrix, which is built block by block.
+        Whether to return compressed codes (CSR), which are built block by block: a ``csr_array``
+        if X is a sparse array, else a ``csr_matrix``. With scikit-learn's setting
+        ``sparse_interface="sparray"`` it is always a ``csr_array``.
 
     Returns
     -------
-    array or CSR matrix of shape (n_samples, n_components)
+    array, or CSR array or matrix, of shape (n_samples, n_components)
         The codes.
 
     See Also
@@ -154,11 +159,12 @@ def sparse_encode(
         check_flag(name, flag)
     check_n_jobs(n_jobs)
     check_verbose(verbose)
+    foreign = foreign_array(X)
     if check_input:
         X, dictionary, gram, cov, init = _check_arrays(X, dictionary, gram, cov, init)
     D = np.asarray(dictionary)
     n_threads = thread_count(n_jobs)
-    output = make_output(X.shape[0], len(D), X.dtype, split=False, sparse=sparse_output)
+    output = make_output(X, len(D), split=False, sparse=sparse_output)
     with blas_threads(matrix_threads(len(D), n_threads)):
         coder = make_coder(
             D,
@@ -176,7 +182,7 @@ def sparse_encode(
         )
     if n_unfinished:
         warn_user(unfinished_message(n_unfinished, X, "max_iter or tol"), ConvergenceWarning)
-    return output.result()
+    return output.result() if foreign is None else foreign.restore(output.result())
 
 
 def check_options(
@@ -251,8 +257,8 @@ def write_codes(
         b = None if cov is None else np.ascontiguousarray(cov[:, rows].T)
         unfinished = coder.write(U, X[rows], b, None if start is None else start[rows])
         output.finish(rows, U)
-        if verbose:
-            print(f"[sparse_encode] rows {rows.start} to {rows.stop} of {n}", flush=True)
+        if is_logged(verbose):
+            log_progress(f"[sparse_encode] rows {rows.start} to {rows.stop} of {n}", verbose)
         return unfinished
 
     return sum(threaded_map(encode, product_blocks(n, coder.n_units), n_threads))
@@ -319,8 +325,9 @@ def check_dictionary_array(dictionary: Any, dtype: np.dtype[np.floating]) -> Arr
 
 def check_numbers(name: str, array: Any, dtype: Any) -> Array:
     """Return a finite dense array of two dimensions."""
+    check_not_masked(name, array)
     try:
-        array = array.toarray() if issparse(array) else array
+        array = array.toarray() if issparse(array) else to_numpy(array)
         return np.asarray(check_array(array, dtype=dtype, input_name=name, order="C"))
     except (ValueError, TypeError) as error:
         raise InvalidInputError(f"{name}: {error}") from error

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.types import Array, Rows
 from lincode.estimators.network import BaseGradientNetwork, check_positive
+from lincode.estimators.progress import FitProgress
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_choice, check_number
 from lincode.exceptions import InvalidInputError
@@ -16,6 +17,7 @@ from lincode.networks.epochs import root_mean_square
 from lincode.networks.sparsenet import GainControl, SparsenetEnergy, SparsenetTraining
 from lincode.networks.training import Callback, Outcome
 from lincode.rows.memory import code_blocks
+from lincode.schema import LARGEST
 
 ORIGINAL_ALPHA = 0.22
 """λ divided by the variance goal in the original: β σₙ² = 2.2 · 0.01 for a variance of 0.1."""
@@ -44,8 +46,8 @@ class Sparsenet(BaseGradientNetwork):
         above which all codes vanish depends on the lengths of the atoms, which gain control
         changes during training.
     penalty : {"log", "exp", "l1"}, default="log"
-        Penalty function g(a): log(1 + a²), 1 − exp(−a²), or |a|. The corner of |a| is rounded
-        within about 0.001 of zero.
+        Penalty function g(a): log(1 + a²), 1 − exp(−a²), or ``|a|``. The corner of ``|a|`` is
+        rounded within about 0.001 of zero.
     sigma : float, default=None
         Scale σ > 0 of the penalty. None means the square root of the variance goal, as in the
         original, where σ = 0.316 for data of variance 0.1.
@@ -87,7 +89,8 @@ class Sparsenet(BaseGradientNetwork):
         Whether ``fit`` starts from the dictionary and the variances of the previous ``fit``
         instead of a random dictionary.
     verbose : int, default=0
-        If it is greater than 0, ``fit`` prints one line after each pass.
+        If it is greater than 0, ``fit`` logs one line after each pass, with the elapsed time and an
+        estimate of the time that remains; see docs/progress.md.
     callback : callable, default=None
         Function that is called after each pass with a :class:`lincode.Iteration`. If it returns a
         true value, training stops and the current weights are kept.
@@ -105,7 +108,7 @@ class Sparsenet(BaseGradientNetwork):
     energy_ : float
         Energy per sample of the training data after the last pass, E/N. Its codes are computed by
         ``code_steps`` iterations.
-    energy_path_ : array of shape (n_iter_ + 1,)
+    energy_path_ : array of shape (n_iter + 1,)
         E/N of the initial dictionary and of each pass. The energy of a pass is the sum over its
         batches, each evaluated before the dictionary step of the batch. The last entry is
         ``energy_``, which is evaluated after the last pass.
@@ -115,7 +118,7 @@ class Sparsenet(BaseGradientNetwork):
         Sentence that says why training ended.
     n_features_in_ : int
         Number of features of the training data.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Names of the features. It exists only if X had column names that are all strings.
 
     References
@@ -173,11 +176,16 @@ class Sparsenet(BaseGradientNetwork):
         self.callback = callback
 
     def _fit_weights(
-        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState
+        self, X: Rows, previous: dict[str, Any], rng: np.random.RandomState, progress: FitProgress
     ) -> Outcome:
         goal = root_mean_square(X) ** 2 if self.variance_goal is None else float(self.variance_goal)
         self.alpha_ = ORIGINAL_ALPHA * goal if self.alpha is None else float(self.alpha)
         self.sigma_ = float(np.sqrt(goal)) if self.sigma is None else float(self.sigma)
+        if not (1 / LARGEST <= self.sigma_ <= LARGEST and self.alpha_ <= LARGEST**1.9):
+            raise InvalidInputError(
+                f"sigma must be between {1 / LARGEST:.0e} and {LARGEST:.0e} and alpha at most"
+                f" {LARGEST**1.9:.0e}, got sigma={self.sigma_:.3g} and alpha={self.alpha_:.3g}."
+            )
         D = rng.standard_normal((self._n_units(X), X.shape[1]))
         D /= np.linalg.norm(D, axis=1, keepdims=True)
         variance = np.full(len(D), goal)
@@ -193,9 +201,19 @@ class Sparsenet(BaseGradientNetwork):
             rng,
             code_steps=self.code_steps,
         )
-        outcome = self._train(training)
+        outcome = self._train(training, progress)
+        self._check_atoms(training.D.astype(X.dtype))
         self.components_, self.variance_ = training.D.astype(X.dtype), training.variance
         return outcome
+
+    def _check_atoms(self, D: Array) -> None:
+        """Check that products of atoms and codes are representable."""
+        largest, bound = float(np.abs(D).max()), float(np.finfo(D.dtype).max) ** 0.25
+        if not largest <= bound:
+            raise InvalidInputError(
+                f"training diverged: an atom has the entry {largest:.3g}, which is above"
+                f" {bound:.0e}; lower gain={self.gain!r} or learning_rate={self.learning_rate!r}."
+            )
 
     def _energy_function(self) -> SparsenetEnergy:
         """Return the energy for the current parameters, with the fitted values for None."""

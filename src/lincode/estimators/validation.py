@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from lincode.core.types import Array, Rows
+from lincode.core.types import Array, Rows, canonical_rows
+from lincode.estimators.array_api import to_numpy
 from lincode.exceptions import InvalidInputError
 from lincode.rows.memory import scan_rows
 from lincode.rows.protocol import RowLengths
@@ -25,6 +27,9 @@ FLOAT_DTYPES = [np.float64, np.float32]
 """These dtypes are kept; all others are converted to the first."""
 ALPHA_SCALES = ("max", "mean")
 """What alpha may be relative to: the longest row or the mean row length."""
+POWERS = {2: "squares", 3: "cubes"}
+NOT_MATRICES = (str, bytes, numbers.Number, os.PathLike, Mapping, Set)
+"""Objects that NumPy would convert to a scalar of some kind, or not at all."""
 RESCALE_ADVICE = (
     "Divide X, and alpha if it is a number, by {0}: the codes are divided by the same number and"
     " nothing else changes."
@@ -109,8 +114,15 @@ def parse_alpha(alpha: Any) -> tuple[float, str | None]:
     return factor, scale
 
 
+def check_not_masked(name: str, array: Any) -> None:
+    """Check that an array has no masked entries, where entries cannot be missing."""
+    if np.ma.is_masked(array):
+        raise InvalidInputError(f"{name} must not have masked entries; replace them with numbers.")
+
+
 def check_dictionary(init: object, m: int, p: int) -> Array:
     """Return the initial atoms as an array of float64."""
+    check_not_masked("init", init)
     try:
         D = np.array(init, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -139,8 +151,10 @@ def check_rows(
     """
     if isinstance(X, np.ma.MaskedArray):
         X = _masked_to_nan(X)
+    X = to_numpy(X)
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
+    _check_container(X)
     _check_not_batches(X)
     accepted: dict[str, Any] = {
         "accept_sparse": "csr",
@@ -149,15 +163,27 @@ def check_rows(
     }
     try:
         if estimator is None:
-            return check_array(X, input_name="X", **accepted)
-        return validate_data(estimator, X, reset=reset, **accepted)
-    except (ValueError, TypeError) as error:
-        if "could not convert" not in str(error):
-            raise InvalidInputError(str(error)) from error
-        raise InvalidInputError(
-            f"X must contain numbers, but some entries are text ({error}); encode or drop the"
+            return canonical_rows(check_array(X, input_name="X", **accepted))
+        return canonical_rows(validate_data(estimator, X, reset=reset, **accepted))
+    except (ValueError, TypeError, RuntimeError) as error:  # RuntimeError: tensors with gradients
+        raise InvalidInputError(_explanation(str(error))) from error
+
+
+def _explanation(message: str) -> str:
+    """Return the message of an error of scikit-learn, in other words if it speaks of NumPy."""
+    if "could not convert" in message:
+        return (
+            f"X must contain numbers, but some entries are text ({message}); encode or drop the"
             " columns that are not numeric."
-        ) from error
+        )
+    if "inhomogeneous" in message or "array element with a sequence" in message:
+        return (
+            "X must have the same number of entries in every row, and each entry must be a number;"
+            f" NumPy cannot convert X to a matrix ({message})."
+        )
+    if message.startswith(("float() argument", "Cannot cast", "must be real number")):
+        return f"X must contain real numbers, but an entry cannot be converted ({message})."
+    return message
 
 
 def _masked_to_nan(X: Any) -> Any:
@@ -166,6 +192,38 @@ def _masked_to_nan(X: Any) -> Any:
         return X.data
     dtype = X.dtype if X.dtype in FLOAT_DTYPES else np.dtype(np.float64)
     return X.astype(dtype).filled(np.nan)
+
+
+def _check_container(X: Any) -> None:
+    """Raise an error if X is not a kind of matrix, or an empty or lazy data frame."""
+    name = type(X).__name__
+    if X is None or isinstance(X, NOT_MATRICES):
+        load = isinstance(X, str | bytes | os.PathLike)
+        raise InvalidInputError(
+            "X must be a matrix of numbers with one sample per row, such as an array, a sparse"
+            f" matrix, a data frame or a list of rows, got {name}"
+            f"{'; load the file first' if load else ''}."
+        )
+    if hasattr(X, "collect") and not hasattr(X, "shape"):
+        raise InvalidInputError(f"X must be in memory, got a {name}; use X.collect().")
+    dtypes = X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    if any(map(_is_temporal, dtypes)):
+        raise InvalidInputError(
+            "X must contain numbers, but some entries are dates or time differences; encode or drop"
+            " such columns."
+        )
+    if hasattr(X, "columns") and hasattr(X, "shape") and 0 in X.shape:
+        raise InvalidInputError(
+            "X must have at least one sample and one feature, got a data frame with"
+            f" {X.shape[0]} rows and {X.shape[1]} columns."
+        )
+
+
+def _is_temporal(dtype: Any) -> bool:
+    """Return whether a dtype of NumPy, pandas or polars is one of dates or times."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", "") in ("m", "M")
 
 
 def _check_not_batches(X: Any) -> None:
@@ -207,28 +265,33 @@ def check_finite(estimator: BaseEstimator | None, X: Rows, *, allow_nan: bool = 
 
 
 def check_scaled_rows(
-    estimator: BaseEstimator | None, X: Any, *, reset: bool, advice: str = RESCALE_ADVICE
+    estimator: BaseEstimator | None,
+    X: Any,
+    *,
+    reset: bool,
+    advice: str = RESCALE_ADVICE,
+    power: int = 2,
 ) -> tuple[Rows, RowLengths]:
     """Return X as ``check_rows`` does, and its row lengths.
 
-    The entries must be finite and their squares must be representable; otherwise the error ends
-    with ``advice``. The rows are read once.
+    The entries must be finite and their squares (or another power) must be representable; otherwise
+    the error ends with ``advice``. The rows are read once.
     """
     X = check_rows(estimator, X, reset=reset, check_finite=False)
     largest, lengths = scan_rows(X)
     if not math.isfinite(lengths.mean):
         check_finite(estimator, X)
-    check_scale(X, largest, advice)
+    check_scale(X, largest, advice, power)
     return X, lengths
 
 
-def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
-    """Check that the squares of X, whose largest absolute value is given, are representable."""
-    low, high = representable(X.dtype)
+def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE, power: int = 2) -> None:
+    """Check that powers of X, whose largest absolute value is given, are representable."""
+    low, high = representable(X.dtype, power)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
             f"the largest absolute value of X must be between {low:.0e} and {high:.0e}, because"
-            f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
+            f" {X.dtype} cannot represent the {POWERS[power]} of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
 
@@ -240,10 +303,25 @@ def largest_entry(X: Rows) -> float:
     return float(np.maximum(values.max(), -values.min())) if values.size else 0.0
 
 
-def representable(dtype: np.dtype[np.floating]) -> tuple[float, float]:
-    """Return the range of the largest absolute value of data in which squares do not overflow."""
-    limits = np.finfo(dtype)
-    return 1e5 * float(limits.tiny) ** 0.5, 1e-5 * float(limits.max) ** 0.5
+def representable(dtype: np.dtype[np.floating], power: int = 2) -> tuple[float, float]:
+    """Return the range of the largest absolute value of data in which powers do not overflow.
+
+    It leaves a factor of 1e10 (squares) or 1e9 (cubes) for the sums of such powers.
+    """
+    limits, room = np.finfo(dtype), 1e5 if power == 2 else 1e3
+    return room * float(limits.tiny) ** (1 / power), float(limits.max) ** (1 / power) / room
+
+
+def check_seed(random_state: Any) -> np.random.RandomState:
+    """Return the random numbers that ``random_state`` means."""
+    try:
+        rng: np.random.RandomState = check_random_state(random_state)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            "random_state must be None, an integer between 0 and 4294967295 or a"
+            f" numpy.random.RandomState, got {random_state!r}."
+        ) from error
+    return rng
 
 
 @contextmanager

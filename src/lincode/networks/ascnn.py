@@ -20,7 +20,7 @@ import numpy as np
 from lincode.core.encoder_step import encoder_step
 from lincode.core.smooth_functions import ACTIVATIONS, PENALTIES
 from lincode.core.types import Array, Rows
-from lincode.networks.epochs import Adam, BestPassTraining, Schedule
+from lincode.networks.epochs import BestPassTraining, Schedule
 from lincode.networks.layers import Layers
 from lincode.rows.memory import dense_blocks, factor_rows
 
@@ -91,7 +91,8 @@ class FirstStageTraining(BestPassTraining):
     ) -> None:
         super().__init__(X, schedule, rng)
         self.energy_function, self.scale = energy_function, scale
-        self.Z, self.D = initial.Z, Adam(initial.D.astype(X.dtype), unit=scale)
+        D = initial.D.astype(X.dtype)
+        self.Z, self.D = initial.Z, schedule.optimizer(D, unit=scale, n=schedule.batch_size)
 
     @property
     def weights(self) -> FirstStageWeights:
@@ -102,7 +103,7 @@ class FirstStageTraining(BestPassTraining):
 
     def update_weights(self, rows: Array, rate: float) -> None:
         X, D = self.dense_rows(rows), self.D.weights
-        Z = Adam(self.Z[rows], unit=self.scale**2)
+        Z = self.schedule.optimizer(self.Z[rows], unit=self.scale**2)
         for _ in range(Z_STEPS_PER_BATCH):
             Z.step(self.energy_function.first_stage_gradient(X, Z.weights, D).Z, rate)
         self.Z[rows] = Z.weights

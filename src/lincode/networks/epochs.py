@@ -1,4 +1,4 @@
-"""Training by mini-batches: the learning rate schedule, Adam, and passes over the rows.
+"""Training by mini-batches: the learning rate schedule, the optimisers, and passes over the rows.
 
 SAANN, ASCNN and Sparsenet share this module. ``EpochTraining`` implements the interface that the
 training loop of the package expects, with one pass over all rows as an iteration.
@@ -34,6 +34,8 @@ class Schedule:
     learning_rate: float
     batch_size: int
     max_iter: int
+    solver: str = "adam"
+    """"adam" or "sgd", the class that updates the weights"""
 
     def rate(self, n_passes: int) -> float:
         """Return the learning rate of the next pass, after ``n_passes`` passes.
@@ -43,6 +45,12 @@ class Schedule:
         """
         fraction = n_passes / self.max_iter
         return self.learning_rate * (1 + math.cos(math.pi * min(fraction, 1.0))) / 2
+
+    def optimizer(self, weights: Array, *, unit: float, n: int = 1) -> Adam | GradientDescent:
+        """Return the object that updates ``weights`` by gradients that are sums over n rows."""
+        if self.solver == "sgd":
+            return GradientDescent(weights, unit=unit * n)
+        return Adam(weights, unit=unit)
 
     def batches(self, n: int) -> list[slice]:
         """Divide n rows into the fewest batches of at most ``batch_size``, of similar sizes."""
@@ -88,6 +96,27 @@ class Adam:
         np.divide(self.mean, step, out=step, where=step > 0)
         step *= rate * np.sqrt(1 - DECAY_SQUARE**self.n_steps) / (1 - DECAY**self.n_steps)
         self.weights -= step
+
+
+class GradientDescent:
+    """An array of weights that is updated by plain gradient steps.
+
+    It has the interface of :class:`Adam`, but a step is proportional to the gradient.
+
+    Parameters
+    ----------
+    weights : array
+        Initial weights. They are copied.
+    unit : float, default=1.0
+        Gradients are divided by it.
+    """
+
+    def __init__(self, weights: Array, *, unit: float = 1.0) -> None:
+        self.weights, self.unit = weights.copy(), unit
+
+    def step(self, gradient: Array, rate: float) -> None:
+        """Subtract ``rate`` times the gradient from ``weights``."""
+        self.weights -= np.asarray(rate / self.unit * gradient, dtype=self.weights.dtype)
 
 
 class EpochTraining(ABC):

@@ -8,7 +8,7 @@ import numpy as np
 
 from lincode.core.smooth_functions import ACTIVATIONS
 from lincode.core.types import Array, Rows
-from lincode.networks.epochs import Adam, BestPassTraining, Schedule
+from lincode.networks.epochs import BestPassTraining, Schedule
 
 
 class Layers(NamedTuple):
@@ -41,7 +41,7 @@ def apply_encoder(X: Rows, C: Array, activation: str) -> Array:
 
 
 class TwoLayerTraining(BestPassTraining):
-    """Training of D and C together by Adam.
+    """Training of D and C together.
 
     ``scale`` is the root mean square of X. D has the units of X and C those of 1/X, so the steps
     of D are multiplied by ``scale`` and the steps of C are divided by it.
@@ -60,7 +60,9 @@ class TwoLayerTraining(BestPassTraining):
         super().__init__(X, schedule, rng)
         self.energy_function, self.scale = energy_function, scale
         D, C = initial.astype(X.dtype)
-        self.D, self.C = Adam(D, unit=scale), Adam(C, unit=scale**3)
+        n = schedule.batch_size
+        self.D = schedule.optimizer(D, unit=scale, n=n)
+        self.C = schedule.optimizer(C, unit=scale**3, n=n)
 
     @property
     def weights(self) -> Layers:

@@ -48,6 +48,8 @@ MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
 """The largest number of dictionary sweeps in an iteration and after the last one."""
 MAX_MOMENTUM = 0.9
 """The largest factor by which D and C are extrapolated."""
+RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
+"""The ridge is chosen from at most max(10,000, 5 p) rows if there are many."""
 ROUNDING_TOL = 1e-14
 """Codes cannot be computed to a smaller tolerance than this."""
 
@@ -310,6 +312,11 @@ def replace_atoms(
         D = D.copy()
         D[replaced] = R[useful] / norms[useful, None]
     return D, replaced
+
+
+def n_ridge_rows(p: int) -> int:
+    """Return the number of rows with p features from which the ridge is chosen."""
+    return max(RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE * p)
 
 
 def choose_ridge_for(

@@ -9,7 +9,7 @@ codes of earlier rows are not updated, so their weight may decrease with their a
 The first batch is learned nearly to convergence. A later batch needs only a few iterations. The
 memory does not grow with the number of batches. If p is in the tens of thousands, XᵀX of earlier
 batches is approximated (``core/stream_gram.py``). The energy of a batch is always measured on its
-own rows. Plain dictionary learning (η = 0) is faster with one U and one D step per batch:
+own rows. If rows are visited again, one update for each of many small batches is faster:
 ``scnn_online.py``.
 """
 
@@ -62,7 +62,8 @@ class Stream:
     batch_energy: float = np.nan
     """The energy per row of the last batch before it was learned"""
     ridge: float | None = None
-    """The ridge ρ relative to the mean eigenvalue of XᵀX; chosen by the first batch"""
+    """The ridge ρ relative to the mean eigenvalue of XᵀX, if it was chosen: from a sample of the
+    rows by ``fit``, or from the first batch"""
 
     def after_batch(self, X: Rows, **changes: Any) -> Stream:
         """Return the state with some changes after one more batch X."""

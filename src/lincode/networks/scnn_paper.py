@@ -33,6 +33,8 @@ from lincode.rows.memory import MemoryRows, needs_iterative_factor
 
 U_ITERATIONS, D_ITERATIONS, C_ITERATIONS = 1000, 500, 500
 """The largest numbers of inner iterations (Section 4 of the paper)."""
+CONVERGED_REASON = "converged: the relative change of the reconstruction error fell to tol or below"
+"""The reason of the end, in place of ``Reason.CONVERGED``."""
 MAX_ITER = 50
 """The number of outer iterations (Section 4 of the paper)."""
 INNER_RTOL = 1e-5

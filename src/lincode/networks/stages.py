@@ -26,6 +26,7 @@ from lincode.networks.scnn import (
     Momentum,
     SCNNTraining,
     choose_ridge_for,
+    n_ridge_rows,
 )
 from lincode.networks.training import Callback, Outcome, Reason, train
 from lincode.rows.memory import sample_indices
@@ -43,8 +44,6 @@ MAX_SUBSET_BYTES = 2**30
 """A subset is copied to memory, and has at most this size with its codes."""
 MAX_STAGE_TOL, STAGE_TOL_FACTOR = 2e-3, 0.02
 """A stage of n rows ends when the relative change is at most 0.02 m/n, and at most 0.002."""
-RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
-"""The ridge is chosen from at most max(10,000, 5 p) rows."""
 LATER_STEP_TOL = 1e-3
 """The largest tolerance of the steps in all stages but the first."""
 MAX_RESTORING_ROUNDS = 100
@@ -122,6 +121,12 @@ class Progress:
     max_step_tol: float
     n_replaced: int
 
+    @property
+    def done(self) -> str:
+        """What has been done, for messages."""
+        n = len(self.energy_path) - 1
+        return f"{n} iteration{'' if n == 1 else 's'}"
+
     @classmethod
     def of(cls, training: SCNNTraining, energy_path: list[float]) -> Progress:
         """Return the present state of the training."""
@@ -171,6 +176,7 @@ def train_in_stages(
     tol: float,
     max_iter: int,
     callback: Callback | None = None,
+    on_begin: Callable[[int], None] | None = None,
     progress: Progress | None = None,
     on_progress: Callable[[Callable[[], Progress]], None] | None = None,
 ) -> tuple[SCNNTraining, Outcome]:
@@ -195,6 +201,8 @@ def train_in_stages(
     callback : callable, default=None
         It receives the iterations of all stages. If it requests a stop before the last stage, one
         iteration on all rows follows, because all rows need codes.
+    on_begin : callable, default=None
+        It is called before each iteration, with its number in its stage.
     progress : Progress, default=None
         The state from which training on all rows continues. D, C and ``sizes`` are then ignored.
     on_progress : callable, default=None
@@ -209,7 +217,7 @@ def train_in_stages(
         The course of the training on all rows.
     """
     started = time.perf_counter()
-    run = partial(train, callback=callback, started=started)
+    run = partial(train, callback=callback, on_begin=on_begin, started=started)
     previous: SCNNTraining | None = None
     if progress is not None:
         training, sizes = _continue_from(progress, rows, weights, tol=tol), []
@@ -245,6 +253,6 @@ def _ridge_from_sample(
     """Choose the ridge from some of the rows, the first ones in the given order."""
     N, p = rows.shape
     total = float(N if rows.weights is None else rows.weights.sum())
-    n = max(RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE * p)
+    n = n_ridge_rows(p)
     sample = rows.subset(np.sort(order[:n])) if n < N else rows
     return choose_ridge_for(sample, D, weights, total)

@@ -15,10 +15,7 @@ from lincode.exceptions import EnergyIncreaseError, InvalidInputError
 class Reason(enum.Enum):
     """The reason why training stopped, as a sentence."""
 
-    CONVERGED = (
-        "converged: the relative change of the energy (with solver='paper', of the"
-        " reconstruction error) fell to tol or below"
-    )
+    CONVERGED = "converged: the relative change of the energy fell to tol or below"
     MAX_ITER = "max_iter was reached before convergence; increase max_iter or tol"
     CALLBACK = "the callback requested a stop"
 
@@ -61,11 +58,16 @@ class Iteration:
     n_samples: int = 0
 
     def __str__(self) -> str:
-        return (
-            f"iteration {self.n_iter}/{self.max_iter}"
-            f"  energy per sample {self.energy_per_sample:.6g}"
-            f"  change {self.change:.1e}  {self.seconds:.1f} s"
-        )
+        return describe(self, "iteration")
+
+
+def describe(iteration: Iteration, unit: str) -> str:
+    """Return the values of an iteration as a line, where ``unit`` is what is counted."""
+    return (
+        f"{unit} {iteration.n_iter}/{iteration.max_iter}"
+        f"  energy per sample {iteration.energy_per_sample:.6g}"
+        f"  change {iteration.change:.1e}  {iteration.seconds:.1f} s"
+    )
 
 
 Callback = Callable[[Iteration], object]
@@ -117,6 +119,7 @@ def train(
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
+    on_begin: Callable[[int], None] | None = None,
     started: float | None = None,
     earlier: Sequence[float] = (),
     on_continue: Callable[[list[float]], None] | None = None,
@@ -124,17 +127,21 @@ def train(
     """Iterate until the relative change is at most ``tol``, or ``max_iter`` is reached.
 
     The energy is checked after every step. If the training is monotone, a step that increases the
-    energy by more than rounding raises an error. ``started`` is the time from which the seconds
-    of an iteration are counted, if it is not now. ``earlier`` are the energies at the start and
-    after each iteration that was done before, if training continues. They count as iterations.
+    energy by more than rounding raises an error. ``on_begin`` is called with the number of each
+    iteration before it, and ``callback`` with its result after it. ``started`` is the time from
+    which the seconds of an iteration are counted, if it is not now. ``earlier`` are the energies at
+    the start and after each iteration that was done before, if training continues. They count as
+    iterations.
     ``on_continue`` is called with all energies before each further iteration.
     """
     start = time.perf_counter() if started is None else started
-    path = list(earlier) or [training.energy()]
+    path = list(earlier) or [_finite(training.energy(), "at the start")]
     error = training.monitored_error(path[-1])
     reason = Reason.MAX_ITER
     n_iter = len(path) - 1
     for n_iter in range(len(path), max_iter + 1):
+        if on_begin is not None:
+            on_begin(n_iter)
         path.append(_run_steps(training, training.steps(), path[-1]))
         previous, error = error, training.monitored_error(path[-1])
         change = abs(previous - error) / previous if previous > 0 else 0.0
@@ -157,12 +164,7 @@ def train(
 def _run_steps(training: Training, steps: Iterator[str], energy: float) -> float:
     """Run the steps and return the energy after them."""
     for step in steps:
-        before, energy = energy, training.energy()
-        if not math.isfinite(energy):
-            raise InvalidInputError(
-                f"the energy is {energy} after the {step} step; scale X to moderate values, and"
-                " choose alpha (and learning_rate, if there is one) to match."
-            )
+        before, energy = energy, _finite(training.energy(), f"after the {step} step")
         if not training.monotone:
             continue
         if energy > before and energy > before + training.rounding():
@@ -171,4 +173,14 @@ def _run_steps(training: Training, steps: Iterator[str], energy: float) -> float
                 " bug in lincode; please report it with the data and the parameters."
             )
         energy = min(before, energy)  # an increase within rounding is ignored
+    return energy
+
+
+def _finite(energy: float, when: str) -> float:
+    """Return the energy, and raise an error if it is not finite."""
+    if not math.isfinite(energy):
+        raise InvalidInputError(
+            f"the energy is {energy} {when}; scale X to moderate values, and choose alpha (and"
+            " learning_rate, if there is one) to match."
+        )
     return energy

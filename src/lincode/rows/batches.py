@@ -14,7 +14,7 @@ from lincode.core.encoder_step import EncoderFactor, factor_gram
 from lincode.core.energy import CodeStats
 from lincode.core.stream_gram import StreamGram
 from lincode.core.types import Array, Rows, scaled_rows
-from lincode.rows.memory import MemoryRows, gram
+from lincode.rows.memory import MemoryRows, dense, gram
 from lincode.rows.required_memory import check_training_memory
 from lincode.rows.threads import ordered_map
 
@@ -93,10 +93,10 @@ class RecentRows:
             self.n -= self.batches.popleft().shape[0]
 
     def rows(self) -> Rows:
-        """Return the rows as one array or CSR matrix."""
-        if scipy.sparse.issparse(self.batches[0]):
+        """Return the rows as one CSR matrix, or as one array if any batch is an array."""
+        if all(scipy.sparse.issparse(batch) for batch in self.batches):
             return scipy.sparse.vstack(list(self.batches), format="csr")
-        return np.concatenate(list(self.batches))
+        return np.concatenate([dense(batch) for batch in self.batches])
 
 
 def n_recent_batches(N: int, batch_size: int, limit: int) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from lincode.core.types import Rows
+from lincode.core.types import Rows, canonical_rows
 from lincode.exceptions import InvalidInputError
 from lincode.rows.memory import blocks
 from lincode.rows.shuffling import ShuffleBuffer
@@ -102,7 +102,7 @@ class ChunkedRows:
 
     def _checked(self, block: Any, rows: slice) -> Rows:
         is_sparse = scipy.sparse.issparse(block)
-        block = block.tocsr() if is_sparse else np.asarray(block)
+        block = canonical_rows(block.tocsr()) if is_sparse else np.asarray(block)
         expected = (rows.stop - rows.start, self.shape[1])
         if block.shape != expected:
             raise InvalidInputError(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats
-from lincode.core.types import Array, Rows
+from lincode.core.types import Array, Rows, canonical_rows
 from lincode.rows.memory import CHUNK_ROWS, MemoryRows, blocks, gram, scan_rows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads
@@ -153,7 +153,7 @@ def make_chunk(parts: Sequence[Any], m: int, dtype: np.dtype[np.floating]) -> Ch
 def as_rows(block: Any, dtype: np.dtype[np.floating]) -> Rows:
     """Return a block as an array or CSR matrix of the given dtype, without a copy if possible."""
     if scipy.sparse.issparse(block):
-        return scipy.sparse.csr_matrix(block, dtype=dtype)
+        return canonical_rows(scipy.sparse.csr_matrix(block, dtype=dtype))
     if hasattr(block, "columns"):  # a data frame; missing values become NaN
         block = block.to_numpy(dtype=dtype, na_value=np.nan)
     return np.ascontiguousarray(block, dtype=dtype)

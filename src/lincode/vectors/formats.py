@@ -9,6 +9,7 @@ from typing import Any
 from lincode.exceptions import InvalidInputError, MissingDependencyError
 
 FORMATS = ("npy", "npz", "csv", "tsv", "parquet")
+"""The formats of files of vectors; each is also the suffix of the file name."""
 TEXT_FORMATS = ("csv", "tsv")
 STDIN = "-"
 """The name of standard input."""
@@ -39,7 +40,15 @@ def is_gzip(path: str | os.PathLike[str]) -> bool:
 
 
 def import_pyarrow() -> Any:
-    """Return ``pyarrow`` with its csv and parquet modules, or raise MissingDependencyError."""
+    """Return ``pyarrow`` with its csv and parquet modules, or raise MissingDependencyError.
+
+    Examples
+    --------
+    >>> from lincode.vectors import import_pyarrow
+    >>> pyarrow = import_pyarrow()
+    >>> pyarrow.array([1.0, 2.0]).type
+    DataType(double)
+    """
     try:
         import pyarrow
         import pyarrow.csv

@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
+import math
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Lock
-from typing import Any
+from tokenize import TokenError
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lincode.exceptions import InvalidInputError
+from lincode.messages import printable
 
 IN_MEMORY_BYTES = 64 * 2**20
 """Temporary rows of at most this size are not written to the disk."""
+NPY_ERRORS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    EOFError,
+    SyntaxError,
+    TokenError,
+)
+"""What NumPy raises for a damaged header; it is parsed as a Python literal."""
 
 
 def map_npy(path: str) -> Any:
     """Return a read-only memory map of an npy file."""
     try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, EOFError) as error:
+        with open(path, "rb") as file:
+            shape, fortran, dtype = read_header(file)
+            offset, n_bytes = file.tell(), array_bytes(shape, dtype)
+        n_found = os.path.getsize(path) - offset
+        if dtype.hasobject:
+            raise ValueError("it contains Python objects, which are not read.")
+        if n_bytes > n_found:
+            raise ValueError(f"{n_bytes} bytes of {dtype} must follow the header, got {n_found}.")
+        if not n_bytes:  # NumPy cannot map it
+            return np.empty(shape, dtype)
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        return np.memmap(path, dtype, "r", offset=offset, shape=shape, order=order)
+    except NPY_ERRORS as error:
         raise InvalidInputError(
-            f"{path} is not an npy file of numbers or is truncated: {error}"
+            f"{path} is not an npy file of numbers or is truncated: {printable(str(error), 300)}"
         ) from error
+
+
+def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and dtype of an npy file, or raise one of ``NPY_ERRORS``."""
+    try:
+        if np.lib.format.read_magic(file) == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        else:  # version 3 differs in the encoding of field names only
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    except (MemoryError, RecursionError) as error:  # of the parser
+        raise ValueError("its header is nested too deeply.") from error
+    if min(shape, default=0) < 0:
+        raise ValueError(f"the shape {shape} must not be negative.")
+    return shape, fortran, dtype
+
+
+def array_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Return the size of an array. Unlike the integers of NumPy, the result is always right."""
+    return math.prod(shape) * dtype.itemsize
 
 
 class FileRows:

@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.exceptions import InvalidInputError
-from lincode.vectors.columns import check_column_names, select_columns
+from lincode.messages import printable
+from lincode.vectors.columns import (
+    MISSING_ADVICE,
+    ColumnError,
+    Layout,
+    check_column_names,
+    select_columns,
+)
 from lincode.vectors.formats import import_pyarrow
+from lincode.vectors.limits import SizeLimit
 
 BLOCK_ENTRIES = 1_000_000
 """Number of entries in a block of a row group (8 MB of float64)."""
@@ -25,8 +33,11 @@ COLUMN_BYTES = 2_500_000
 """The memory of a reader per column: a page of values, a page of a dictionary, and buffers."""
 READER_BYTES = 64 * 2**20
 """The memory of the reader of a row group."""
-PARQUET_ERRORS = (ValueError, TypeError, LookupError, RuntimeError, OSError)
-"""What pyarrow raises for a damaged parquet file. Its own exceptions derive from these."""
+PARQUET_ERRORS = (
+    *(ValueError, TypeError, LookupError, RuntimeError, OSError),
+    *(AttributeError, ArithmeticError, MemoryError),
+)
+"""What pyarrow raises for a damaged parquet file, besides ArrowException."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,8 @@ class ParquetRows:
         The dtype of the result. None means the common dtype of the columns.
     folder : str, default=None
         The folder of temporary files. None means that of the operating system.
+    max_bytes : int, default=None
+        The largest size to which the files may expand; see ``SizeLimit``.
     """
 
     def __init__(
@@ -66,17 +79,22 @@ class ParquetRows:
         exclude: Sequence[str] | None = None,
         dtype: Any = None,
         folder: str | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         self.pyarrow, self.folder = import_pyarrow(), folder
+        self.errors = (*PARQUET_ERRORS, self.pyarrow.ArrowException)
         self.groups: list[RowGroup] = []
+        self.stated_bytes = 0
         schemas: dict[str, Any] = {}
-        for file in _parquet_files(path):
+        files = _parquet_files(path)
+        for file in files:
             schema = self._add_file(file)
             if not schemas:
                 all_names = _column_names(file, schema)
                 chosen = select_columns(file, len(all_names), all_names, columns, exclude)
                 self.names = [all_names[j] for j in chosen]
-                check_column_names(file, self.names)
+                check_column_names(file, self.names, chosen)
+                self.layout = Layout(self.names, chosen)
             dtypes = self._column_dtypes(file, schema, first=next(iter(schemas), file))
             schemas[file] = np.result_type(*dtypes)
         self.dtype = np.dtype(np.result_type(*schemas.values()) if dtype is None else dtype)
@@ -84,15 +102,21 @@ class ParquetRows:
         if n_rows == 0:
             raise InvalidInputError(f"{path} has column names but no rows of numbers.")
         self.shape = (n_rows, len(self.names))
+        n_bytes = n_rows * len(self.names) * self.dtype.itemsize
+        SizeLimit(files, max_bytes).check(max(n_bytes, self.stated_bytes))
         self.chunks = (tuple(group.n_rows for group in self.groups), (len(self.names),))
 
     def _add_file(self, path: str) -> Any:
         """Add the row groups of a file, and return its schema."""
         try:
             with self._open(path) as file:
-                sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+                groups = [file.metadata.row_group(g) for g in range(file.num_row_groups)]
+                sizes = [group.num_rows for group in groups]
+                self.stated_bytes += sum(group.total_byte_size for group in groups)
                 schema = file.schema_arrow
-        except PARQUET_ERRORS as error:
+                if min(sizes, default=0) < 0:
+                    raise ValueError("a row group has a negative number of rows.")
+        except self.errors as error:
             raise _damaged(path, error) from error
         before = sum(group.n_rows for group in self.groups)
         starts = [0, *accumulate(sizes)]
@@ -108,17 +132,19 @@ class ParquetRows:
 
     def _column_dtypes(self, path: str, schema: Any, first: str) -> list[Any]:
         types, dtypes = self.pyarrow.types, []
-        for name in self.names:
-            if name not in schema.names:
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+        for j, name in enumerate(self.names):
+            if name not in kinds:
                 raise InvalidInputError(
                     f"{path} has no column {name!r}, but {first} has it; the files of a folder must"
                     " have the same columns."
                 )
-            kind = schema.field(name).type
+            kind = kinds[name]
             if not (types.is_integer(kind) or types.is_floating(kind)):
-                raise InvalidInputError(
-                    f"{path}: column {name!r} must contain numbers, got {kind}; leave it out"
-                    " (--exclude on the command line), or write one column of numbers per feature."
+                raise ColumnError(
+                    f"{path}: column {name!r} must contain numbers, got {kind}; write one column of"
+                    " numbers per feature",
+                    self.layout.selector(j),
                 )
             dtypes.append(kind.to_pandas_dtype())
         n_columns = len(_column_names(path, schema))
@@ -162,7 +188,7 @@ class ParquetRows:
                     yield from self._transposed_blocks(file, group, n_columns)
         except InvalidInputError:
             raise
-        except PARQUET_ERRORS as error:
+        except self.errors as error:
             raise _damaged(f"{group.path}: {group.place}", error) from error
 
     def _transposed_blocks(
@@ -203,12 +229,13 @@ class ParquetRows:
                 raise ValueError(f"{batch.num_rows} rows were found where {n_left} are left")
             n_left -= batch.num_rows
             block = np.empty((len(names), batch.num_rows), self.dtype)
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             for j, name in enumerate(names):
-                column = batch.column(name)
+                column = columns[name]
                 if column.null_count:
                     raise InvalidInputError(
-                        f"{group.path}: column {name!r} has missing values in {group.place}; fill"
-                        " them in or remove their rows."
+                        f"{group.path}: column {name!r} has missing values in {group.place};"
+                        f" {MISSING_ADVICE}"
                     )
                 block[j] = column.to_numpy()
             yield block
@@ -232,7 +259,18 @@ def _parquet_files(path: str) -> list[str]:
 
 def _column_names(path: str, schema: Any) -> list[str]:
     """Return the names of the columns. An index that pandas stored is not a column."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    try:
+        stored = schema.pandas_metadata
+        # A range is not a name but a dict.
+        index = (
+            {name for name in stored["index_columns"] if isinstance(name, str)} if stored else ()
+        )
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{path}: the description of the columns that pandas stored is damaged, so that the"
+            f" index is not known ({printable(str(error), 300)}); write the file again (in pandas:"
+            " index=False)."
+        ) from error
     names = [name for name in schema.names if name not in index]
     if not names:
         raise InvalidInputError(f"{path} has no columns.")
@@ -243,4 +281,7 @@ def _damaged(place: str, error: Exception) -> Exception:
     """Return the error itself if the operating system raised it, else InvalidInputError."""
     if isinstance(error, OSError) and error.errno:
         return error
-    return InvalidInputError(f"{place} is not a parquet file or is damaged: {error}")
+    what = "is not a parquet file or is damaged"
+    if isinstance(error, MemoryError):
+        what = "is damaged, or a part of it does not fit into memory"
+    return InvalidInputError(f"{place} {what}: {printable(str(error), 300)}")

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from lincode.exceptions import InvalidInputError
-from lincode.vectors.columns import select_columns
+from lincode.vectors.columns import MISSING_ADVICE, Layout, select_columns
 from lincode.vectors.formats import STDIN, TEXT_FORMATS, file_format
+from lincode.vectors.limits import SizeLimit
 from lincode.vectors.npy import FileRows, map_npy, temporary_rows
+from lincode.vectors.npz import read_npz
 from lincode.vectors.parquet import ParquetRows
 from lincode.vectors.text import TextFile
 
-DAMAGED_ZIP_ERRORS = (
-    ValueError,
-    EOFError,
-    KeyError,
-    IndexError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
-"""What NumPy and SciPy raise for a damaged npz file; it depends on where the damage is."""
 BLOCK_ENTRIES = 4_000_000
 """Number of entries in a block of rows (32 MB of float64)."""
 
@@ -56,12 +42,27 @@ class Vectors:
         The names of the columns, if the file has any.
     text : TextFile or None
         The csv or tsv file from which ``blocks`` reads if X is None.
+    layout : Layout
+        The columns that are read, for error messages.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from lincode.vectors import open_vectors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder, "X.npy"), np.ones((6, 2)))
+    ...     vectors = open_vectors(Path(folder, "X.npy"))
+    ...     vectors.n_columns, sum(len(block) for block in vectors.blocks())
+    (2, 6)
     """
 
     path: str
     X: Any
     names: list[str] | None = None
     text: TextFile | None = None
+    layout: Layout = field(default_factory=Layout)
 
     @property
     def n_columns(self) -> int:
@@ -86,7 +87,7 @@ class Vectors:
         for large in self._large_blocks(n_rows):
             for first in range(0, large.shape[0], n_rows):
                 block = large[first : first + n_rows]
-                _check_finite(self.path, block, start)
+                _check_finite(self.path, block, start, self.layout)
                 start += block.shape[0]
                 yield block
 
@@ -126,7 +127,7 @@ def _no_rows(path: str) -> str:
     return f"{path} has column names but no rows of numbers."
 
 
-def _check_finite(path: str, block: Any, start: int) -> None:
+def _check_finite(path: str, block: Any, start: int, layout: Layout) -> None:
     """Check a block of rows, of which the first has the index ``start`` in the file."""
     is_sparse = scipy.sparse.issparse(block)
     if np.isfinite(block.data if is_sparse else block).all():
@@ -138,9 +139,10 @@ def _check_finite(path: str, block: Any, start: int) -> None:
     else:
         row, column = np.argwhere(~np.isfinite(block))[0]
         value = block[row, column]
+    advice = MISSING_ADVICE if np.isnan(value) else "replace it or remove the row."
     raise InvalidInputError(
-        f"{path}: row {start + row + 1}, column {column + 1} must be a finite number, got {value};"
-        " replace such entries or remove their rows."
+        f"{path}: {layout.row(start + row)}, {layout.column(column)} must be a finite number, got"
+        f" {value}; {advice}"
     )
 
 
@@ -150,6 +152,7 @@ def read_vectors(
     key: str | None = None,
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
+    max_bytes: int | None = None,
 ) -> Vectors:
     r"""Read a file of vectors. The suffix of its name determines the format.
 
@@ -171,6 +174,9 @@ def read_vectors(
         The columns to read, in this order: names, or positions that start at 1. None means all.
     exclude : sequence of str, default=None
         The columns to leave out. In text and parquet files they need not contain numbers.
+    max_bytes : int, default=None
+        The largest size to which a compressed file (npz, gz, parquet) may expand. None means a
+        gigabyte or 100 times the size of the file, whichever is larger.
 
     Returns
     -------
@@ -197,7 +203,7 @@ def read_vectors(
     >>> vectors.names
     ['x', 'y']
     """
-    vectors = _open(os.fspath(path), key, columns, exclude)
+    vectors = _open(os.fspath(path), key, columns, exclude, max_bytes=max_bytes)
     if vectors.text is not None:
         _warn(vectors.text)
         blocks = list(vectors.text.blocks())
@@ -218,6 +224,7 @@ def open_vectors(
     exclude: Sequence[str] | None = None,
     dtype: Any = None,
     folder: str | None = None,
+    max_bytes: int | None = None,
 ) -> Vectors:
     """Open a file of vectors, of which parts are read when they are needed.
 
@@ -225,7 +232,7 @@ def open_vectors(
 
     Parameters
     ----------
-    path, key, columns, exclude
+    path, key, columns, exclude, max_bytes
         See ``read_vectors``.
     dtype : dtype, default=None
         The dtype to which the rows of npy, npz and parquet files are converted. None means that
@@ -251,7 +258,7 @@ def open_vectors(
     (3, 2) [[0. 0.]
      [1. 0.]]
     """
-    vectors = _open(os.fspath(path), key, columns, exclude, dtype, folder)
+    vectors = _open(os.fspath(path), key, columns, exclude, dtype, folder, max_bytes)
     if vectors.text is not None:
         _warn(vectors.text)
     return vectors
@@ -269,6 +276,7 @@ def _open(
     exclude: Sequence[str] | None,
     dtype: Any = None,
     folder: str | None = None,
+    max_bytes: int | None = None,
 ) -> Vectors:
     is_folder = Path(name).is_dir()
     suffix = "csv" if name == STDIN else "parquet" if is_folder else file_format(name)
@@ -278,26 +286,27 @@ def _open(
             " key out."
         )
     if name != STDIN and not is_folder and Path(name).stat().st_size == 0:
-        raise InvalidInputError(f"{name} is empty.")
+        raise InvalidInputError(f"{name} is empty; it must contain at least one vector.")
     if suffix in TEXT_FORMATS:
-        text = TextFile(name, columns, exclude)
-        return Vectors(text.name, None, text.names, text)
+        text = TextFile(name, columns, exclude, max_bytes)
+        return Vectors(text.name, None, text.names, text, text.layout)
     if suffix == "parquet":
-        rows = ParquetRows(name, columns, exclude, dtype, folder)
-        return Vectors(name, rows, rows.names)
-    X = map_npy(name) if suffix == "npy" else _read_npz(name, key)
+        rows = ParquetRows(name, columns, exclude, dtype, folder, max_bytes)
+        return Vectors(name, rows, rows.names, layout=rows.layout)
+    limit = SizeLimit([name], max_bytes)
+    X = map_npy(name) if suffix == "npy" else read_npz(name, key, limit)
     _check_array(name, X)
     chosen = None
     if columns is not None or exclude is not None:
         chosen = select_columns(name, X.shape[1], None, columns, exclude)
-    if suffix == "npz":
+    layout = Layout(selected=chosen)
+    # The rows of a Fortran array are not consecutive in the file.
+    if suffix == "npz" or not X.flags.c_contiguous:
         X = X if chosen is None else X[:, chosen]
-        return Vectors(name, X if dtype is None else X.astype(dtype, copy=False))
-    if not X.flags.c_contiguous:  # the rows of a Fortran array are not consecutive in the file
-        X = X if chosen is None else X[:, chosen]
-        return Vectors(name, X if dtype is None else X.astype(dtype, copy=False))
+        return Vectors(name, X if dtype is None else X.astype(dtype, copy=False), layout=layout)
     path = os.path.abspath(name)
-    return Vectors(name, FileRows(path, X.offset, X.shape, X.dtype, chosen, dtype))
+    lazy = FileRows(path, X.offset, X.shape, X.dtype, chosen, dtype)
+    return Vectors(name, lazy, layout=layout)
 
 
 def _check_array(name: str, X: Any) -> None:
@@ -313,35 +322,3 @@ def _check_array(name: str, X: Any) -> None:
         raise InvalidInputError(
             f"{name} must have at least one row and one column, got shape {X.shape}."
         )
-
-
-def _read_npz(name: str, key: str | None) -> Any:
-    try:
-        if not zipfile.is_zipfile(name):
-            raise ValueError("it is not a zip archive.")
-        # NumPy would not close a file that it opened itself and that is damaged.
-        with open(name, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            keys = list(arrays.files)
-            if {"format", "shape", "data"} <= set(keys) and key is None:
-                file.seek(0)
-                return _read_sparse(file)
-            if key is None and len(keys) == 1:
-                key = keys[0]
-            if key in keys:
-                return arrays[key]
-    except DAMAGED_ZIP_ERRORS as error:
-        raise InvalidInputError(
-            f"{name} is not an npz file of numbers or is damaged: {error}"
-        ) from error
-    raise InvalidInputError(
-        f"{name} contains {', '.join(keys) or 'no array'}; choose an array with key (--key on the"
-        f" command line), got {key!r}."
-    )
-
-
-def _read_sparse(file: BinaryIO) -> Any:
-    X = scipy.sparse.load_npz(file)
-    if hasattr(X, "check_format"):
-        # Compiled code would use indices that are out of range without checking them.
-        X.check_format(full_check=True)
-    return X.tocsr()

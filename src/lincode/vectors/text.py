@@ -16,15 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.exceptions import InvalidInputError
-from lincode.vectors.columns import check_column_names, select_columns
+from lincode.messages import printable
+from lincode.vectors.columns import (
+    MISSING_ADVICE,
+    ColumnError,
+    Layout,
+    check_column_names,
+    select_columns,
+)
 from lincode.vectors.formats import STDIN, file_format, import_pyarrow, is_gzip
+from lincode.vectors.limits import SizeLimit, limited
 
 BLOCK_BYTES = 4 * 2**20
 """Size of the blocks in which pyarrow reads a csv file. It needs about 40 times this memory."""
 BYTES_PER_CELL = 64
 """Upper bound of the length of a csv cell, used to make blocks large enough for one row."""
-MAX_LINE_BYTES = 2**28
-"""Longer first lines of standard input are refused, because they are probably not text."""
+COLUMN_BYTES = 5000
+"""The memory that pyarrow needs for a column."""
+MAX_LINE_BYTES = 2**24
+"""A longer first line is refused, because it is probably not text."""
+MISSING = ("na", "n/a", "#n/a", "<na>", "null", "none", "?")
+"""Cells that mean a missing value, in any case."""
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 CONVERSION_ERROR = re.compile(
     r"CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'",
@@ -46,6 +58,8 @@ class TextFile:
         Standard input has tabs between its cells if its first line has tabs and no commas.
     columns, exclude : sequence of str, default=None
         See ``select_columns``.
+    max_bytes : int, default=None
+        The largest size to which a compressed file may expand; see ``SizeLimit``.
     """
 
     def __init__(
@@ -53,9 +67,10 @@ class TextFile:
         path: str,
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         self.pyarrow = import_pyarrow()
-        self.path, self.note = path, ""
+        self.path, self.note, self.max_bytes = path, "", max_bytes
         self.name = "standard input" if path == STDIN else path
         self.delimiter = "," if path == STDIN or file_format(path) == "csv" else "\t"
         self._stdin_head = b""
@@ -72,11 +87,13 @@ class TextFile:
         counts = _counts_columns(first)
         has_header = counts or not any(map(_is_number, first))
         self.n_columns, self.n_skipped = len(first), n_lines if has_header else 0
+        self._limit().check(COLUMN_BYTES * self.n_columns)
         names = first if has_header else None
         self.selected = select_columns(self.name, len(first), names, columns, exclude)
         self.names = None if names is None else [names[j] for j in self.selected]
         if self.names is not None:
-            check_column_names(self.name, self.names)
+            check_column_names(self.name, self.names, self.selected)
+        self.layout = Layout(self.names, self.selected, has_header)
         if counts:
             self.note = (
                 f"{self.name}: the first row, {','.join(first[:3])},…, was read as the names of"
@@ -93,20 +110,22 @@ class TextFile:
                     self.delimiter = "\t" if "\t" in line and "," not in line else ","
                     break
             return self._parse_first_row(chain(begin, lines))
-        if is_gzip(self.path):
-            with gzip.open(self.path, "rt", encoding="utf-8-sig", newline="") as file:
-                return self._parse_first_row(file)
-        with open(self.path, encoding="utf-8-sig", newline="") as file:
-            return self._parse_first_row(file)
+        with io.TextIOWrapper(self._open(), encoding="utf-8-sig", newline="") as text:
+            return self._parse_first_row(self._lines(text))
+
+    def _lines(self, text: Any) -> Iterator[Any]:
+        """Yield the lines of a stream of text or bytes, if they are not too long."""
+        while line := text.readline(MAX_LINE_BYTES):
+            if len(line) == MAX_LINE_BYTES:
+                raise InvalidInputError(
+                    f"the first line of {self.name} must be shorter than {MAX_LINE_BYTES} bytes;"
+                    f" {self.name} must be csv."
+                )
+            yield line
 
     def _stdin_lines(self) -> Iterator[str]:
         """Yield lines of standard input, and keep them, because they are needed again."""
-        while line := sys.stdin.buffer.readline(MAX_LINE_BYTES):
-            if len(line) == MAX_LINE_BYTES:
-                raise InvalidInputError(
-                    f"the first line of standard input must be shorter than {MAX_LINE_BYTES}"
-                    " bytes; standard input must be csv."
-                )
+        for line in self._lines(sys.stdin.buffer):
             self._stdin_head += line
             yield line.decode("utf-8-sig")
 
@@ -114,7 +133,7 @@ class TextFile:
         rows = csv.reader(lines, delimiter=self.delimiter)
         first = next((row for row in rows if row), None)
         if first is None:
-            raise InvalidInputError(f"{self.name} is empty.")
+            raise InvalidInputError(f"{self.name} is empty; it must contain at least one vector.")
         other = ";\t" if self.delimiter == "," else ";,"
         if len(first) == 1 and any(separator in first[0] for separator in other):
             expected = "commas" if self.delimiter == "," else "tabs"
@@ -122,6 +141,9 @@ class TextFile:
                 f"{self.name} must have {expected} between its cells, got {first[0][:40]!r}."
             )
         return first, rows.line_num
+
+    def _limit(self) -> SizeLimit:
+        return SizeLimit([] if self.path == STDIN else [self.path], self.max_bytes)
 
     def _open(self) -> BinaryIO:
         if self.path == STDIN:
@@ -131,7 +153,7 @@ class TextFile:
             self._stdin_head = b""
             return io.BufferedReader(stream, 2**20)
         if is_gzip(self.path):
-            return gzip.open(self.path, "rb")  # type: ignore[return-value]
+            return limited(gzip.open(self.path, "rb"), self._limit())
         return open(self.path, "rb")
 
     def blocks(self) -> Iterator[NDArray[Any]]:
@@ -162,29 +184,40 @@ class TextFile:
                     if batch.num_rows:
                         yield np.column_stack([column.to_numpy() for column in batch.columns])
         except pa.ArrowInvalid as error:
-            raise InvalidInputError(f"{self.name}: {self._csv_error(str(error))}") from error
+            raise self._csv_error(str(error)) from error
         except GZIP_ERRORS as error:
             raise self._gzip_error(error) from error
 
     def _gzip_error(self, error: Exception) -> InvalidInputError:
         return InvalidInputError(f"{self.name} is not a gzip file or is truncated: {error}")
 
-    def _csv_error(self, message: str) -> str:
-        """Return a sentence for an error of pyarrow, which counts header lines and column 0."""
-        note = " (without the header)" if self.n_skipped else ""
+    def _csv_error(self, message: str) -> InvalidInputError:
+        """Return the error for a message of pyarrow, which counts header lines and column 0."""
         if match := CONVERSION_ERROR.search(message):
-            row, cell = int(match[2]) - self.n_skipped, match[3]
-            place = f"row {row}{note}, column {int(match[1]) + 1}"
-            if not cell.strip():
-                return f"{place} is empty; fill in a number or remove the row."
-            hint = " A header must not contain numbers." if row == 1 and not self.n_skipped else ""
-            return f"{place} must be a number, got {cell!r}.{hint}"
+            row, column = int(match[2]) - self.n_skipped - 1, self.selected.index(int(match[1]))
+            return self._cell_error(row, column, match[3])
         if match := ROW_LENGTH_ERROR.search(message):
-            return (
-                f"row {int(match[1]) - self.n_skipped}{note} must have {match[2]} cells as the"
-                f" first row, got {match[3]}."
+            row = int(match[1]) - self.n_skipped - 1
+            return InvalidInputError(
+                f"{self.name}: {self.layout.row(row)} must have {match[2]} cells as the first row,"
+                f" got {match[3]}."
             )
-        return f"the file must be a csv file of numbers ({message})."
+        return InvalidInputError(
+            f"{self.name}: the file must be a csv file of numbers ({printable(message, 300)})."
+        )
+
+    def _cell_error(self, row: int, column: int, cell: str) -> InvalidInputError:
+        """Return the error for a cell that is not a number."""
+        place = f"{self.name}: {self.layout.row(row)}, {self.layout.column(column)}"
+        if not cell.strip():
+            return InvalidInputError(f"{place} is empty; {MISSING_ADVICE}")
+        if cell.strip().casefold() in MISSING:
+            return InvalidInputError(f"{place} must be a number, got {cell!r}; {MISSING_ADVICE}")
+        hint = " (a header must not contain numbers)" if row == 0 and not self.n_skipped else ""
+        return ColumnError(
+            f"{place} must be a number, got {printable(repr(cell), 60)}{hint}; correct it",
+            self.layout.selector(column),
+        )
 
 
 class _Replay(io.RawIOBase):

@@ -1,0 +1,39 @@
+"""Without an optional package, the error names the extra that installs it."""
+
+import subprocess
+import sys
+
+import pytest
+
+START = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name == {package!r}:
+            raise ModuleNotFoundError("No module named " + name)
+
+sys.meta_path.insert(0, NotInstalled())
+import numpy as np
+import lincode
+from sklearn.pipeline import make_pipeline
+X = np.random.default_rng(0).standard_normal((30, 4))
+scnn = lincode.SCNN(3, 0.1, random_state=0, tol=1e-1).fit(X)
+try:
+    {statement}
+except lincode.exceptions.MissingDependencyError as error:
+    print(error)
+"""
+CASES = [
+    ("skl2onnx", "lincode.to_onnx(scnn)", "lincode[onnx]"),
+    ("skl2onnx", "lincode.onnx.register_converters()", "lincode[onnx]"),
+    ("skops", "lincode.save(make_pipeline(scnn), 'model')", "lincode[skops]"),
+    ("torch", "scnn.encoder_module()", "lincode[torch]"),
+]
+
+
+@pytest.mark.parametrize(("package", "statement", "extra"), CASES)
+def test_the_error_names_the_extra(package: str, statement: str, extra: str) -> None:
+    code = START.format(package=package, statement=statement)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert f"pip install '{extra}'" in out.stdout
