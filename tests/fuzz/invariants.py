@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from tests.fuzz.strategies import ALGORITHM, LASSO, PAPER_THRESHOLD, fitted_alpha
+from tests.fuzz.strategies import ALGORITHM, LASSO, fitted_alpha
 
 ROUNDING = 200
 """Rounding errors are allowed this many eps times the sizes of the terms that are added."""
@@ -221,26 +221,44 @@ def encoder_rounding(model: Any, X: Any, dtype: Any, encoder: Any = None) -> Any
     return ROUNDING * eps_of(dtype) * (np.abs(X) @ C.T) + np.finfo(dtype).tiny
 
 
+def encoder_outputs(model: Any, X: Any, dtype: Any) -> tuple[Any, Any, Any, float, Any]:
+    """Return the outputs Z of the encoder in float64, and what turns them into codes.
+
+    The others are their magnitudes, which decide whether a code is zero, how far rounding can move
+    them, the threshold, and the entries whose code rounding decides.
+    """
+    mode, t = model.threshold_mode, float(model.threshold_)
+    encoder = model.refined_encoder_ if model.refine_max_iter > 0 else model.encoder_
+    Z = X @ np.asarray(encoder, dtype=np.float64).T
+    magnitudes = np.maximum(Z, 0) if model.positive_code else np.abs(Z)
+    rounding = encoder_rounding(model, X, dtype, encoder) + ROUNDING * eps_of(dtype) * t
+    near = np.zeros(Z.shape, dtype=bool)
+    if mode == "hard":
+        near = np.abs(magnitudes - t) <= rounding
+    elif mode == "top_k" and model.n_nonzero_coefs_ < Z.shape[1]:
+        last = np.sort(magnitudes, axis=1)[:, ::-1][:, model.n_nonzero_coefs_ - 1 :][:, :2]
+        slack = 2 * rounding.max(axis=1, keepdims=True)
+        near = (magnitudes >= last[:, 1:] - slack) & (magnitudes <= last[:, :1] + slack)
+        near &= last[:, :1] - last[:, 1:] <= slack
+    return Z, magnitudes, rounding, t, near
+
+
 def check_encoder_codes(model: Any, X: Any, U: Any, dtype: Any) -> None:
-    """Encoder codes are X Cᵀ, soft- or hard-thresholded, times the gains."""
-    eta, alpha = float(model.encoder_weight), fitted_alpha(model)
-    mode = getattr(model, "threshold_mode", "soft")
-    if mode == "top_k" or getattr(model, "refine_max_iter", 0) > 0:
-        return
-    t = model.threshold
-    if t == "match":
-        t = model.matching_threshold_
-    elif t == PAPER_THRESHOLD:
-        t = alpha / eta if eta > 0 else alpha
-    Z = X @ np.asarray(model.encoder_, dtype=np.float64).T
+    """Encoder codes are X Cᵀ after a soft or hard threshold or the largest, times the gains."""
+    Z, magnitudes, rounding, t, near = encoder_outputs(model, X, dtype)
     Z = np.maximum(Z, 0) if model.positive_code else Z
-    excess = np.abs(Z) - t
-    expected = np.where(excess > 0, Z, 0) if mode == "hard" else np.sign(Z) * np.maximum(excess, 0)
-    rounding = encoder_rounding(model, X, dtype) + ROUNDING * eps_of(dtype) * t
-    gains = getattr(model, "gains_", np.ones(len(model.encoder_)))
-    gains = gains if getattr(model, "fit_gains", False) else np.ones_like(gains)
+    if model.threshold_mode == "soft":
+        expected = np.sign(Z) * np.maximum(magnitudes - t, 0)
+    elif model.threshold_mode == "hard":
+        expected = np.where(magnitudes > t, Z, 0)
+    else:
+        k = min(model.n_nonzero_coefs_, Z.shape[1])
+        cutoff = np.sort(magnitudes, axis=1)[:, ::-1][:, k - 1 : k]
+        expected = np.where(magnitudes >= cutoff, Z, 0)
+    calibrated = model.fit_gains and model.refine_max_iter == 0
+    gains = model.gains_ if calibrated else np.ones(len(model.encoder_))
     error = np.abs(U - gains * expected) - (1 + gains) * rounding
-    error[(mode == "hard") & (np.abs(excess) <= rounding)] = 0  # rounding decides there
+    error[near] = 0  # rounding decides there
     assert (error <= 0).all(), f"an encoder code is wrong by {error.max():.1e} more than rounding"
 
 
@@ -262,11 +280,11 @@ def check_same_codes(model: Any, X: Any, U: Any, V: Any, dtype: Any, what: str) 
     """Two codes of the same rows agree as far as rounding and ``transform_tol`` can tell."""
     algorithm = getattr(model, ALGORITHM)
     if algorithm == "encoder":
-        if getattr(model, "threshold_mode", "soft") != "soft":
-            return  # such codes are not continuous: rounding decides near the threshold
-        gains = np.maximum(1.0, getattr(model, "gains_", 1.0))
-        encoder = getattr(model, "refined_encoder_", model.encoder_)
-        error = np.abs(U - V) - gains * encoder_rounding(model, X, dtype, encoder)
+        _, _, rounding, _, near = encoder_outputs(model, X, dtype)
+        calibrated = model.fit_gains and model.refine_max_iter == 0
+        gains = np.maximum(1.0, model.gains_) if calibrated else np.ones(len(model.encoder_))
+        error = np.abs(U - V) - gains * rounding
+        error[near] = 0  # rounding decides there
         assert (error <= 0).all(), f"{what}: encoder codes differ by {error.max():.1e}"
         return
     # Codes that are optimal to rounding may differ where the problem is flat; energies may not.

@@ -1,81 +1,40 @@
-"""Settings, watching and comparing for the fuzz tests."""
+"""Fitting, encoding and comparing for the fuzz tests of estimators."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import signal
-import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from os import environ
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from hypothesis import HealthCheck, Phase, event, settings
+from hypothesis import event
 from sklearn.exceptions import ConvergenceWarning
 
 from tests.fuzz import invariants as inv
 from tests.fuzz.data import Rows
 from tests.fuzz.strategies import Network
+from tests.fuzz.watching import watched
 
-EXAMPLES = int(environ.get("LINCODE_FUZZ_EXAMPLES", "0"))
-"""Examples of each test in a long search; 0 means the short run."""
-TIME_LIMIT = 60
-"""Seconds of processor time after which a call counts as a hang; most take milliseconds."""
 FLOAT32_TOL = 1e-4
 """Codes of float32 rows are not asked to be more accurate than this."""
 
 
-def fuzz(few: int, *, part: float = 1.0) -> settings:
-    """``few`` examples in the short run, ``part`` of LINCODE_FUZZ_EXAMPLES in a long one."""
-    return settings(
-        max_examples=max(1, int(part * EXAMPLES)) if EXAMPLES else few,
-        derandomize=not EXAMPLES,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-        # Everything but the explanation of a failure, which takes longer than finding it.
-        phases=[phase for phase in Phase if phase is not Phase.explain],
-    )
-
-
-@contextmanager
-def watched() -> Iterator[list[warnings.WarningMessage]]:
-    """Stop hangs, turn every warning but the documented ones into an error, record the others."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"the call took more than {TIME_LIMIT} seconds of processor time")
-
-    timer = hasattr(signal, "SIGPROF") and threading.current_thread() is threading.main_thread()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("error")
-        for words in (
-            "SCNN: ",
-            "MiniBatchSCNN: ",
-            "X does not have valid feature",
-            "X has feature",
-        ):
-            warnings.filterwarnings("always", message=words, category=UserWarning)
-        before = signal.signal(signal.SIGPROF, stop) if timer else None
-        if timer:
-            signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT)
-        try:
-            yield caught
-        finally:
-            if timer:
-                signal.setitimer(signal.ITIMER_PROF, 0)
-                signal.signal(signal.SIGPROF, before)
-
-
 def fingerprint(X: Any) -> bytes:
-    """All bytes of X in whichever container it is."""
+    """All bytes of X in whichever container it is; nothing for what is not a container."""
     if scipy.sparse.issparse(X):
-        return pickle.dumps([X.data.tobytes(), X.indices.tobytes(), X.indptr.tobytes(), X.dtype])
-    if isinstance(X, list):
+        names = ("data", "indices", "indptr", "row", "col", "coords", "rows")
+        arrays = [np.asarray(getattr(X, name)) for name in names if hasattr(X, name)]
+        return pickle.dumps([array.tolist() for array in arrays])
+    if isinstance(X, list | tuple):
         return pickle.dumps(X)
-    return pickle.dumps([np.asarray(X).tobytes(), np.asarray(X).dtype, np.asarray(X).shape])
+    if isinstance(X, np.ma.MaskedArray):
+        return pickle.dumps([X.data.tobytes(), np.ma.getmaskarray(X).tobytes()])
+    is_frame = not hasattr(X, "collect") and hasattr(X, "columns")  # a lazy frame has no values
+    if not isinstance(X, np.ndarray) and not is_frame:
+        return b""
+    A = np.asarray(X)
+    return pickle.dumps([repr(A.tolist()) if A.dtype.kind == "O" else A.tobytes(), A.dtype])
 
 
 def state(model: Any) -> dict[str, Any]:

@@ -1,11 +1,7 @@
 """A search for data and parameters that break an estimator.
 
-The default run is short and always the same. A long search with new examples every time is::
-
-    LINCODE_FUZZ_EXAMPLES=5000 python -m pytest tests/fuzz
-
-A failing example of a long search is kept in ``.hypothesis`` and tried first in the next one. Add
-it with ``@example`` when the bug is fixed, because the short run does not read that folder.
+The short run always tries the same examples. Add the failing example of a long search with
+``@example`` when the bug is fixed, because the short run does not know it otherwise.
 """
 
 from __future__ import annotations
@@ -27,6 +23,7 @@ from sklearn.base import clone
 import lincode
 from lincode import SCNN, MiniBatchSCNN, scnn_path
 from tests.fuzz import invariants as inv
+from tests.fuzz.cases import fuzz
 from tests.fuzz.data import Rows
 from tests.fuzz.strategies import (
     ALGORITHM,
@@ -49,10 +46,9 @@ from tests.fuzz.support import (
     dense,
     fingerprint,
     fitted,
-    fuzz,
     solvable,
-    watched,
 )
+from tests.fuzz.watching import watched
 
 N_ROWS = 12
 """Rows whose codes are solved to a high accuracy."""
@@ -119,7 +115,7 @@ FLAT = {"encoder_weight": 0.0, "positive_code": True, "random_state": 48}
 @example((Rows("one_hot", n=3, p=10), Network(parameters=DEFAULTS)))
 @example((Rows("outlier_row", n=5, p=20), Network(5, 1e-7, parameters=DEFAULTS)))
 @example((Rows("uncentred", n=10, p=40), Network(5, 1e-7, parameters=DEFAULTS)))
-@fuzz(15)
+@fuzz(15, part=0.1)
 def test_training_on_difficult_data(case: tuple[Rows, Network]) -> None:
     """Ten fits with different seeds for each example: some failures are rare and fits are fast."""
     data, network = case
@@ -132,7 +128,7 @@ def test_training_on_difficult_data(case: tuple[Rows, Network]) -> None:
 
 
 @given(rows(), scnn_networks())
-@fuzz(150)
+@fuzz(150, part=0.7)
 def test_training(data: Rows, network: Network) -> None:
     model, X, reference = fitted(SCNN, data, network)
     check_training(model, X, reference, data, network)
@@ -146,7 +142,7 @@ def test_training_with_the_solver_of_the_paper(data: Rows, network: Network) -> 
 
 
 @given(rows(largest=30), scnn_networks(), st.integers(1, N_ROWS), st.booleans())
-@fuzz(40)
+@fuzz(40, part=0.3)
 def test_codes(data: Rows, network: Network, n: int, single: bool) -> None:
     """Codes of the training rows and of new ones, by every algorithm."""
     model, _, _ = fitted(SCNN, data, network)
@@ -162,7 +158,7 @@ def test_codes(data: Rows, network: Network, n: int, single: bool) -> None:
 
 
 @given(rows(largest=20), scnn_networks(), st.booleans())
-@fuzz(40)
+@fuzz(40, part=0.4)
 def test_the_same_model_comes_back(data: Rows, network: Network, minibatch: bool) -> None:
     """The same seed, ``fit_transform``, pickle, save and load give the same bits."""
     if minibatch:
@@ -188,7 +184,7 @@ def test_the_same_model_comes_back(data: Rows, network: Network, minibatch: bool
 
 
 @given(rows(largest=20), minibatch_networks())
-@fuzz(40)
+@fuzz(40, part=0.5)
 def test_minibatch_fit(data: Rows, network: Network) -> None:
     model, _, _ = fitted(MiniBatchSCNN, data, network)
     check_network(model, data)
@@ -208,7 +204,7 @@ LASSO_CODES = {ALGORITHM: LASSO, "max_iter": 1, "n_jobs": 1, "random_state": 0}
     [GAUSSIAN, GAUSSIAN.with_seed(241), GAUSSIAN, Rows("row_scales", n=27, p=24, seed=115)],
     Network(parameters=LASSO_CODES),
 )
-@fuzz(40)
+@fuzz(40, part=0.4)
 def test_partial_fit(stream: list[Rows], network: Network) -> None:
     first = stream[0].build()
     model = network.build(MiniBatchSCNN, first, stream[0].p)
@@ -251,7 +247,7 @@ def test_path(data: Rows, network: Network, ratios: list[float]) -> None:
 
 
 @given(rows(), scnn_networks(), st.sampled_from([0.1, 0.4, 0.8]), st.booleans())
-@fuzz(60)
+@fuzz(60, part=0.5)
 def test_missing_entries(data: Rows, network: Network, fraction: float, minibatch: bool) -> None:
     """Training and codes of data with holes: everything is finite, and the energy decreases."""
     X = data.reference().astype(data.precision())
