@@ -8,5 +8,8 @@ if __name__ == "__main__":  # the processes that measure runs import this file t
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("lincode", "paper"):
             raise
-        sys.exit(f"paper: {error}. Install the requirements with `pip install -e '.[paper]'`.")
+        sys.exit(
+            f"paper: {error}. The reproduction needs the extra `paper`: run `pip install -e"
+            " '.[paper]'` in the folder of lincode."
+        )
     sys.exit(main())

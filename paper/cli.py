@@ -109,6 +109,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", type=positive, help="parallel runs (default: number of cores)")
     parser.add_argument("--seed", type=natural, default=0, help="first seed (default: 0)")
+    parser.add_argument(
+        "--repetitions", type=positive, help="only the first repetitions (default: all)"
+    )
     add_out(parser)
     parser.set_defaults(func=run_reproduce)
 
@@ -116,6 +119,14 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``report``."""
     parser.add_argument("--scale", choices=SCALES, help="default: paper if it has records")
+    parser.add_argument(
+        "--update",
+        type=Path,
+        nargs="+",
+        default=(),
+        metavar="FILE",
+        help="also replace the results between comments in these Markdown files",
+    )
     add_out(parser)
     parser.set_defaults(func=run_report)
 
@@ -167,7 +178,10 @@ def run_reproduce(args: argparse.Namespace) -> int:
     chosen = [EXPERIMENTS[name] for name in names]
     embedded = {need: use_embedded(args, need) for need in sorted({x.needs for x in chosen})}
     planned = dict.fromkeys(
-        run for x in chosen for run in x.runs(args.scale, args.seed, embedded[x.needs])
+        run
+        for x in chosen
+        for run in x.runs(args.scale, args.seed, embedded[x.needs])
+        if args.repetitions is None or run.seed < args.seed + args.repetitions
     )
     store = Store(args.out)
     store.check_writable()
@@ -208,7 +222,7 @@ def use_embedded(args: argparse.Namespace, need: str) -> bool:
 
 def run_report(args: argparse.Namespace) -> int:
     """Write the report and print the path of the page."""
-    print(f"report: {write_report(args.out, args.scale)}")
+    print(f"report: {write_report(args.out, args.scale, getattr(args, 'update', ()))}")
     return 0
 
 

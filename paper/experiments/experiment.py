@@ -1,4 +1,4 @@
-"""What all experiments share: runs, records, claims, tables and the formatting of numbers."""
+"""What all experiments share: runs, records, tables and the formatting of numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
+from paper.experiments.claims import Claim
+
 Scale = Literal["smoke", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "paper")
-METHOD = 1
-"""Part of the key of every run. Increase it when a change of the code changes what is measured."""
+VERSIONS = {
+    "digits-components": 2,
+    "digits-input-size": 2,
+    "missing-pixels": 2,
+}
+"""Part of the key of the runs of a group; 1 if it is not listed. Increase it when a change of the
+code changes what is measured: records of an older version are ignored and their runs are missing.
+"""
+
+
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -33,15 +44,27 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The short settings in one line, for messages and file names."""
-        short = [str(v) for v in self.settings.values() if isinstance(v, str | int | float)]
-        return " ".join([self.group, *short, f"seed {self.seed}"])
+        """The short settings in one line, for messages and file names.
+
+        Numbers are preceded by their names.
+        """
+        short = [
+            value if isinstance(value, str) else f"{name}={value}"
+            for name, value in self.settings.items()
+            if isinstance(value, str | int | float)
+        ]
+        return " ".join([self.group, *short, f"seed={self.seed}"])
+
+    @property
+    def version(self) -> int:
+        """The version of the code that measures the run."""
+        return VERSIONS.get(self.group, 1)
 
     @cached_property
     def key(self) -> str:
         """A hash of all that determines the result. The order of the settings does not matter."""
-        parts = [METHOD, self.group, self.scale, self.seed, self.embedded, dict(self.settings)]
-        text = json.dumps(parts, sort_keys=True)
+        where = [self.version, self.group, self.scale, self.seed, self.embedded]
+        text = json.dumps([*where, dict(self.settings)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def __hash__(self) -> int:
@@ -59,30 +82,16 @@ class Record:
     """Name and sha256 of the samples"""
     versions: Mapping[str, str]
     finished: str
+    commit: str = UNKNOWN
+    """The git commit of the code, with "-modified" if files of the code were changed after it"""
+    cores: int = 0
+    """The number of cores that the process could use; 0 if it is not known"""
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """All parameters of the estimators, defaults included, by the names of the estimators"""
 
     def __getitem__(self, name: str) -> Any:
         """Return a setting or a result by its name."""
         return self.run.settings[name] if name in self.run.settings else self.result[name]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper, the numbers of the paper and of the runs, and the outcome."""
-
-    sentence: str
-    paper: str
-    here: str
-    reproduced: bool | None
-    """None if the claim was not judged"""
-    inconclusive: bool = False
-    """Whether the claim was not judged because the difference is within chance"""
-
-    @property
-    def outcome(self) -> str:
-        """The outcome in words."""
-        if self.inconclusive:
-            return "inconclusive"
-        return {True: "reproduced", False: "not reproduced", None: "not judged"}[self.reproduced]
 
 
 @dataclass(frozen=True)
@@ -116,28 +125,24 @@ class Experiment:
     title: str
     """The number of the figure or table, and what it shows"""
     needs: Literal["mnist", "bsds300"]
-    description: str
-    """The procedure at the paper's scale, and the choices that the paper leaves open"""
+    protocol: Sequence[str]
+    """What is done at the paper's scale, in a few sentences"""
     runs: Callable[[Scale, int, bool], list[Run]]
     """(scale, seed, embedded): all runs of a complete reproduction"""
     claims: Callable[[Sequence[Record]], list[Claim]]
     tables: Callable[[Sequence[Record]], list[Table]]
     plots: Mapping[str, Plot] = field(default_factory=dict)
     """The plots by the names of their files"""
-    if_not_reproduced: str = ""
-    """What was tried when a claim was not reproduced, and the likely reason"""
-
-
-def claim_from_difference(
-    sentence: str, paper: str, here: str, difference: float, tolerance: float
-) -> Claim:
-    """Return a claim that is reproduced if ``difference`` is positive.
-
-    It is inconclusive if the absolute difference is at most ``tolerance``.
-    """
-    inconclusive = bool(abs(difference) <= tolerance)
-    reproduced = None if inconclusive else bool(difference > 0)
-    return Claim(sentence, paper, here, reproduced, inconclusive)
+    captions: Mapping[str, str] = field(default_factory=dict)
+    """What the plots show, by the names of their files, if the title does not say it"""
+    departures: Sequence[str] = ()
+    """What differs from the paper, and what the paper leaves open"""
+    not_run: Sequence[str] = ()
+    """What the paper has and no run is planned for"""
+    has_claims: bool = True
+    """False if the paper claims nothing about the experiment"""
+    used_by_claims: Callable[[Run], bool] = lambda run: True
+    """Whether a run is needed to judge the claims"""
 
 
 def best_by_key(found: Iterable[tuple[Any, float, Any]]) -> dict[Any, Any]:
@@ -150,6 +155,46 @@ def best_by_key(found: Iterable[tuple[Any, float, Any]]) -> dict[Any, Any]:
         if key not in best or error < best[key][0]:
             best[key] = error, value
     return {key: value for key, (_, value) in best.items()}
+
+
+def best_repetitions(
+    found: Iterable[tuple[Any, Record, Mapping[str, Any]]],
+) -> dict[Any, list[tuple[Record, Mapping[str, Any]]]]:
+    """Return for each key all repetitions of the settings with the smallest validation error.
+
+    ``found`` are (key, record, result) tuples. The settings are chosen by the repetition with the
+    lowest seed, which has runs for all settings; other repetitions may have runs for some only.
+    """
+    triples = list(found)
+    first = min((record.run.seed for _, record, _ in triples), default=0)
+    best = best_by_key(
+        (key, result["val_error"], record.run.settings)
+        for key, record, result in triples
+        if record.run.seed == first
+    )
+    chosen: dict[Any, list[tuple[Record, Mapping[str, Any]]]] = {key: [] for key in best}
+    for key, record, result in sorted(triples, key=lambda triple: triple[1].run.seed):
+        if key in best and record.run.settings == best[key]:
+            chosen[key].append((record, result))
+    return chosen
+
+
+def shared_repetitions(
+    records: Sequence[Record], by: str, label: str, required: Iterable[str]
+) -> list[Record]:
+    """Return the repetitions that all required methods have, for each value of a setting.
+
+    Methods must be compared on the same samples, because some samples are easier than others. For
+    a value of the setting without any such repetition, all records are returned. ``label`` is the
+    setting with the name of the method. The records are sorted by seed.
+    """
+    methods: dict[tuple[Any, int], set[str]] = {}
+    for record in records:
+        methods.setdefault((record[by], record.run.seed), set()).add(record[label])
+    complete = {key for key, names in methods.items() if set(required) <= names}
+    values = {value for value, _ in complete}
+    shared = [r for r in records if (r[by], r.run.seed) in complete or r[by] not in values]
+    return sorted(shared, key=lambda record: record.run.seed)
 
 
 def collect(values: Iterable[tuple[str, Any, Any]], rows: Iterable[str]) -> pd.DataFrame:
@@ -172,6 +217,16 @@ def complete_means(lists: pd.DataFrame, rows: Iterable[str]) -> pd.DataFrame:
     return complete.map(lambda values: float(np.mean(values)))
 
 
+def equal_repetitions(lists: pd.DataFrame, rows: Iterable[str]) -> pd.DataFrame:
+    """Return a table of lists of the same length, for the columns that have values in all ``rows``.
+
+    If all rows have the same repetitions, as in a complete reproduction, nothing is left out.
+    """
+    complete = lists.reindex(list(rows)).dropna(axis="columns")
+    n = min((len(values) for values in complete.to_numpy().ravel()), default=0)
+    return complete.map(lambda values: values[:n])
+
+
 def table_of(
     name: str, title: str, corner: str, lists: pd.DataFrame, cell: Callable[[Any], str]
 ) -> Table:
@@ -184,7 +239,26 @@ def table_of(
 def mean_and_deviation(values: Sequence[float], form: str, unit: float = 1.0) -> str:
     """Return the mean and, of several values, the standard deviation as text."""
     mean = f"{unit * float(np.mean(values)):{form}}"
-    return mean if len(values) < 2 else f"{mean} ± {unit * float(np.std(values)):{form}}"
+    return mean if len(values) < 2 else f"{mean} ± {unit * deviation(values):{form}}"
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation over repetitions, 0 if there is one repetition only."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def at_end(value: float, tried: Iterable[float]) -> bool:
+    """Return whether a chosen value is the smallest or the largest of those that were tried."""
+    every = list(tried)
+    return value <= min(every) or value >= max(every)
+
+
+def end_mark(value: float, tried: Iterable[float]) -> str:
+    """Return the * that marks a chosen value at the end of its grid."""
+    return "*" if at_end(value, tried) else ""
+
+
+END_TEXT = "A * marks a value at the end of those that were tried."
 
 
 def duration(seconds: float) -> str:

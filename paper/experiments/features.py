@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from scipy.sparse import csr_matrix, diags, issparse
 from lincode import soft_threshold
 from lincode.metrics import error_rate
 from paper import svm
+from paper.experiments.claims import Rate
+from paper.experiments.experiment import Record, percent
+from paper.experiments.predictions import decode_wrong, encode_predictions
 from paper.experiments.samples import Split
 
 KINDS = ("plain", "split")
@@ -21,7 +24,7 @@ QUANTILE_ROWS = 5000
 
 def classify(
     Z: Sequence[Any], data: Split, kind: str, zeros: Sequence[float], Cs: Sequence[float]
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Return the errors of the SVM on thresholded codes.
 
     ``Z`` are the outputs of the encoder for training, validation and test digits. A threshold is
@@ -39,19 +42,28 @@ def classify(
         found.append({"zeros": fraction, "threshold": threshold} | summary(errors, Cs))
     best = min(found, key=lambda entry: entry["val_error"])
     train, test = (coded(z, best["threshold"], kind) for z in (Z[0], Z[2]))
-    best["test_error"] = error_on_test(train, test, data, best["C"])
+    best |= results_on_test(train, test, data, best["C"])
     return best | {"val_errors": [entry["val_errors"] for entry in found]}
 
 
-def svm_errors(sets: Iterable[Any], data: Split, Cs: Sequence[float]) -> Mapping[str, Any]:
-    """Return the errors of the SVM on features of training, validation and test digits."""
+def svm_errors(
+    sets: Iterable[Any],
+    data: Split,
+    Cs: Sequence[float],
+    scaling: Callable[[Any], Any] | None = None,
+) -> dict[str, Any]:
+    """Return the errors of the SVM on features of training, validation and test digits.
+
+    ``scaling`` returns one factor per feature; None means ``scales``.
+    """
     train, val, test = sets
-    scale = scales(train)
+    scaling = scaling or scales
+    scale = scaling(train)
     errors = svm.validation_errors(
         scaled(train, scale), data.y_train, scaled(val, scale), data.y_val, Cs=Cs
     )
     found = summary(errors, Cs)
-    return found | {"test_error": error_on_test(train, test, data, found["C"])}
+    return found | results_on_test(train, test, data, found["C"], scaling)
 
 
 def summary(errors: Mapping[float, float], Cs: Sequence[float]) -> dict[str, Any]:
@@ -60,11 +72,23 @@ def summary(errors: Mapping[float, float], Cs: Sequence[float]) -> dict[str, Any
     return {"C": C, "val_error": errors[C], "val_errors": [errors[C] for C in Cs]}
 
 
-def error_on_test(train: Any, test: Any, data: Split, C: float) -> float:
-    """Return the error on test digits of the SVM fitted with C on scaled training features."""
-    scale = scales(train)
+def results_on_test(
+    train: Any,
+    test: Any,
+    data: Split,
+    C: float,
+    scaling: Callable[[Any], Any] | None = None,
+) -> dict[str, Any]:
+    """Return error and predictions of the SVM fitted with C on scaled training features."""
+    scale = (scaling or scales)(train)
     machine = svm.fit(scaled(train, scale), data.y_train, C)
-    return error_rate(data.y_test, machine.predict(scaled(test, scale)))
+    return summary_of_test(machine.predict(scaled(test, scale)), data)
+
+
+def summary_of_test(predicted: Any, data: Split) -> dict[str, Any]:
+    """Return the error of predicted labels of the test digits, and the labels themselves."""
+    error = error_rate(data.y_test, predicted)
+    return {"test_error": error} | encode_predictions(predicted, data.y_test)
 
 
 def coded(Z: Any, threshold: float, kind: str) -> Any:
@@ -72,6 +96,23 @@ def coded(Z: Any, threshold: float, kind: str) -> Any:
     if kind == "plain":
         return csr_matrix(soft_threshold(Z, threshold))
     return csr_matrix(np.hstack([np.maximum(Z - threshold, 0), np.maximum(-Z - threshold, 0)]))
+
+
+def error_rate_of(found: Sequence[tuple[Record, Mapping[str, Any]]]) -> Rate:
+    """Return the test error of the repetitions of a method, which have the same test digits."""
+    n = int(found[0][0]["n"][2])
+    known = all("test_wrong" in result for _, result in found)
+    return Rate(
+        [float(result["test_error"]) for _, result in found],
+        n,
+        np.array([decode_wrong(result["test_wrong"], n) for _, result in found]) if known else None,
+        same_samples=True,
+    )
+
+
+def error_text(error: Rate) -> str:
+    """Return an error rate and its standard error as text."""
+    return f"{percent(error.mean, 2)} (± {100 * error.estimate.error:.2f})"
 
 
 def scales(A: Any) -> Any:
@@ -85,6 +126,16 @@ def scales(A: Any) -> Any:
     squares = A.multiply(A).sum(axis=0) if issparse(A) else np.square(A).sum(axis=0)
     size = np.sqrt(m / n * np.asarray(squares, dtype=np.float64).ravel())
     return np.divide(1, size, out=np.zeros(m), where=size > 0).astype(A.dtype)
+
+
+def common_scale(A: Any) -> Any:
+    """Return the same factor for all features, so that the mean squared length of the rows is 1.
+
+    Principal components must keep their relative scales: the last ones are mostly noise.
+    """
+    n, m = A.shape
+    square = float(np.square(A, dtype=np.float64).sum()) / n
+    return np.full(m, 1 / np.sqrt(square) if square > 0 else 0.0, dtype=A.dtype)
 
 
 def scaled(A: Any, scale: Any) -> Any:

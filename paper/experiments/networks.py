@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import FunctionTransformer
 
 from lincode import ASCNN, SAANN, SCNN, MiniBatchSCNN, Sparsenet
+from paper.experiments.experiment import deviation
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}
+RAW = "raw pixels"
+BASELINES = (RAW, "PCA")
+"""Features without a sparse network, with the same classifier."""
 PAPER_ENCODER: dict[str, Any] = {
     "threshold": "alpha",
     "threshold_mode": "soft",
@@ -18,16 +25,23 @@ PAPER_ENCODER: dict[str, Any] = {
 }
 """SCNN's encoder as in the paper: soft threshold λ (divided by the weight of the encoder, which is
 1), without the calibration and the ridge that lincode adds by default."""
+LAMS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.17, 0.25, 0.4, 0.6, 0.8, 1.0)
+SPARSENET_LAMS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
 RELEARN = {"transform_algorithm": "lasso"}
 """SCNN's codes are those that minimise reconstruction error and ℓ1 norm, without the encoder."""
+VARIED = ("alpha", "C", "estimator", "estimator__C")
+"""The parameters that have several values in a run, and one that is listed by its parts."""
 COLOURS = {
     "SCNN": "#0b6e99",
     "ASCNN": "#c2571a",
     "SAANN": "#7a3e9d",
     "Sparsenet": "#2e7d32",
     "PCA": "#555555",
+    RAW: "#a07c00",
 }
-MARKERS = {"SCNN": "o", "ASCNN": "s", "SAANN": "^", "Sparsenet": "D", "PCA": "x"}
+CHOSEN_LABEL = "chosen λ"
+END_LABEL = "open: λ at the end of its grid"
+MARKERS = {"SCNN": "o", "ASCNN": "s", "SAANN": "^", "Sparsenet": "D", "PCA": "x", RAW: "*"}
 
 
 def network_of(variant: str) -> str:
@@ -38,9 +52,13 @@ def network_of(variant: str) -> str:
 def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     """Return an unfitted network with m units and the library's defaults except ``settings``.
 
-    SCNN's encoder is that of the paper by default.
+    SCNN's encoder is that of the paper by default. The baselines have no λ and no settings.
     """
     name = network_of(variant)
+    if name == RAW:
+        return FunctionTransformer()
+    if name == "PCA":
+        return PCA(m, random_state=seed)
     settings = (PAPER_ENCODER if name == "SCNN" else {}) | settings
     return NETWORKS[name](n_components=m, alpha=float(lam), random_state=seed, **settings)
 
@@ -49,6 +67,22 @@ def build_minibatch(m: int, lam: float, seed: int, encoder_ridge: float = 0) -> 
     """Return an unfitted SCNN that is trained on mini-batches."""
     settings = PAPER_ENCODER | {"encoder_ridge": encoder_ridge}
     return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **settings)
+
+
+def parameters_of(*estimators: Any, without: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Return all parameters of estimators, defaults included, by the names of their classes.
+
+    ``without`` are the names of parameters that have several values in a run. They are settings of
+    the run.
+    """
+    return {
+        type(estimator).__name__: {
+            name: value if value is None or isinstance(value, str | int | float) else repr(value)
+            for name, value in estimator.get_params().items()
+            if name not in without
+        }
+        for estimator in estimators
+    }
 
 
 def relearned_codes(scnn: Any, X: Any) -> Any:
@@ -62,25 +96,60 @@ def paper_lams(variant: str, n: int) -> list[float]:
     return [round(float(lam), 6) for lam in np.linspace(0.01, largest, n)]
 
 
-def plot_lines(figure: Any, lists: pd.DataFrame, xlabel: str, ylabel: str) -> Any:
+def wide_lams(variant: str, n: int) -> list[float]:
+    """Return the first n λ of a grid from a tenth of the paper's smallest λ to its largest.
+
+    That of SCNN has λ = 0 too, because its best λ are close to 0.
+
+    The grid is coarser than the paper's equispaced values, and denser near zero, where many of
+    the chosen λ are. The baselines have no λ.
+    """
+    name = network_of(variant)
+    if name in BASELINES:
+        return [0.0]
+    grids = {"SCNN": (0.0, *LAMS), "Sparsenet": SPARSENET_LAMS}
+    return list(grids.get(name, LAMS))[:n]
+
+
+def plot_lines(
+    figure: Any, lists: pd.DataFrame, xlabel: str, ylabel: str, ends: pd.DataFrame | None = None
+) -> Any:
     """Plot a line for each row of a table of lists: the means, with bars for the deviations.
 
-    A variant has the colour of its network and is dotted. Returns the axes.
+    A variant has the colour of its network and is dotted. ``ends`` has the same rows and columns
+    and contains lists of whether λ is at the end of its grid; these points have open markers.
+    Returns the axes.
     """
     axes = figure.subplots()
+    marked = False
     for variant, row in lists.iterrows():
         row = row.dropna()
         base = network_of(str(variant))
+        style: dict[str, Any] = {"color": COLOURS[base], "marker": MARKERS[base]}
         axes.errorbar(
             list(row.index),
             row.map(np.mean),
-            row.map(np.std),
+            row.map(deviation) if row.map(len).max() > 1 else None,
             label=variant,
-            color=COLOURS[base],
-            marker=MARKERS[base],
             capsize=3,
-            linestyle=":" if variant != base else "--" if variant == "PCA" else "-",
+            linestyle=":" if variant != base else "--" if variant in BASELINES else "-",
+            **style,
         )
+        if ends is not None:
+            at = [x for x in row.index if any(ends.loc[variant, x])]
+            marked = marked or bool(at)
+            style = style | {"markerfacecolor": "white", "linestyle": "", "zorder": 3}
+            axes.plot(at, row[at].map(np.mean), **style)
+    if marked:
+        axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.legend()
+    legend_below(figure, axes)
     return axes
+
+
+def legend_below(figure: Any, axes: Any) -> None:
+    """Add a legend below the axes, where it hides no data. Remarks about markers come last."""
+    found = zip(*axes.get_legend_handles_labels(), strict=True)
+    entries = sorted(found, key=lambda entry: entry[1] in (CHOSEN_LABEL, END_LABEL))
+    handles, labels = zip(*entries, strict=True)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)

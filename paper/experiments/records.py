@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
-import secrets
+import shutil
+import subprocess
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from lincode.vectors import atomic_write
 from paper.errors import PaperError
-from paper.experiments.experiment import SCALES, Record, Run
+from paper.experiments.experiment import SCALES, UNKNOWN, Record, Run
 
 FORMAT = 1
 LIBRARIES = ("lincode", "numpy", "scipy", "scikit-learn", "numba")
@@ -51,6 +53,7 @@ class Store:
             "format": FORMAT,
             "experiment": run.group,
             "scale": run.scale,
+            "version": run.version,
             "seed": run.seed,
             "embedded": run.embedded,
             "settings": dict(run.settings),
@@ -58,17 +61,24 @@ class Store:
             "seconds": round(record.seconds, 3),
             "finished": record.finished,
             "versions": dict(record.versions),
+            "commit": record.commit,
+            "cores": record.cores,
+            "parameters": dict(record.parameters),
             "result": dict(record.result),
         }
         write_atomically(self.path(run), json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     def read(self) -> list[Record]:
-        """Return all records, sorted by the names of their files."""
-        return [read_record(path) for path in sorted(self.folder.glob("*/records/*/*.json"))]
+        """Return all records of the current version, sorted by the names of their files."""
+        found = map(read_record, sorted(self.folder.glob("*/records/*/*.json")))
+        return [record for record in found if record is not None]
 
 
-def read_record(path: Path) -> Record:
-    """Return the record in a file. Raises PaperError if the file is not a record."""
+def read_record(path: Path) -> Record | None:
+    """Return the record in a file, or None if it was made by an older version of the experiment.
+
+    Raises PaperError if the file is not a record.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
@@ -82,6 +92,8 @@ def read_record(path: Path) -> Record:
             embedded=bool(content["embedded"]),
             settings=dict(content["settings"]),
         )
+        if int(content.get("version", 1)) != run.version:
+            return None
         return Record(
             run=run,
             result=dict(content["result"]),
@@ -89,6 +101,9 @@ def read_record(path: Path) -> Record:
             data=dict(content["data"]),
             versions=dict(content["versions"]),
             finished=str(content["finished"]),
+            commit=str(content.get("commit", UNKNOWN)),
+            cores=int(content.get("cores", 0)),
+            parameters=dict(content.get("parameters", {})),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise PaperError(
@@ -100,16 +115,8 @@ def read_record(path: Path) -> Record:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file and create its folder. After an error the old file is unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{secrets.token_hex(6)}.part")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with atomic_write(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def versions() -> Mapping[str, str]:
@@ -121,3 +128,25 @@ def versions() -> Mapping[str, str]:
         except PackageNotFoundError:
             found[library] = "none"
     return found
+
+
+@lru_cache
+def commit() -> str:
+    """Return the git commit of the code of this package, or "unknown" without git.
+
+    It ends with "-modified" if files of the code were changed after it.
+    """
+    root = Path(__file__).parents[2]
+    git = shutil.which("git")
+    if git is None:
+        return UNKNOWN
+
+    def ask(*words: str) -> str:
+        done = subprocess.run([git, *words], cwd=root, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    found = ask("rev-parse", "HEAD")
+    if not found:
+        return UNKNOWN
+    changed = ask("status", "--porcelain", "--", "src", "paper/*.py")
+    return f"{found}-modified" if changed else found

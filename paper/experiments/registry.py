@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paper.experiments import (
     accuracy_sparsity,
+    competitors,
     digit_grid,
     digits_components,
     digits_input_size,
@@ -12,6 +13,7 @@ from paper.experiments import (
     mnist_noise,
     mnist_units,
     pca,
+    pictures,
     sparsity,
     times,
 )
@@ -19,42 +21,49 @@ from paper.experiments.experiment import Experiment
 from paper.experiments.runner import Measure
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (
-        pca,
-        missing_pixels,
-        sparsity,
-        digits_components,
-        times,
-        accuracy_sparsity,
-        digits_input_size,
-        mnist_methods,
-        mnist_units,
-        mnist_noise,
+    experiment.id: experiment
+    for experiment in (
+        pca.EXPERIMENT,
+        missing_pixels.EXPERIMENT,
+        sparsity.EXPERIMENT,
+        digits_components.EXPERIMENT,
+        times.EXPERIMENT,
+        accuracy_sparsity.EXPERIMENT,
+        digits_input_size.EXPERIMENT,
+        competitors.EXPERIMENT,
+        mnist_methods.EXPERIMENT,
+        mnist_units.EXPERIMENT,
+        mnist_noise.EXPERIMENT,
+        pictures.DIGIT_EXPERIMENT,
+        pictures.PATCH_EXPERIMENT,
     )
 }
-"""In the order of the paper."""
+"""In the order of the paper, with the pictures at the end."""
 
 MEASURES: dict[str, Measure] = {
     "pca": pca.measure,
     "missing-pixels": missing_pixels.measure,
     "digits-components": digit_grid.measure,
-    "accuracy-sparsity": digit_grid.measure,
     "digits-input-size": digit_grid.measure,
+    "times": times.measure,
+    "competitors": competitors.measure,
     "mnist-units": mnist_units.measure,
     "mnist-noise": mnist_noise.measure,
     "mnist-methods": mnist_methods.measure,
+    "pictures": pictures.measure,
 }
 """The function that measures the runs of each group."""
 
 TYPICAL_SECONDS = {
     "pca": 5.0,
-    "missing-pixels": 400.0,
-    "digits-components": 70.0,
-    "accuracy-sparsity": 180.0,
-    "digits-input-size": 150.0,
-    "mnist-units": 700.0,
-    "mnist-noise": 300.0,
-    "mnist-methods": 300.0,
+    "missing-pixels": 40.0,
+    "digits-components": 6.0,
+    "digits-input-size": 15.0,
+    "times": 15.0,
+    "competitors": 3.0,
+    "mnist-units": 300.0,
+    "mnist-noise": 150.0,
+    "mnist-methods": 200.0,
+    "pictures": 10.0,
 }
 """Approximate seconds of a run at the paper's scale on one core, to estimate the time left."""

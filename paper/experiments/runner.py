@@ -26,10 +26,12 @@ from threadpoolctl import threadpool_limits
 
 from paper.errors import PaperError, RunsFailedError
 from paper.experiments.experiment import Record, Run
-from paper.experiments.records import Store, versions
+from paper.experiments.records import Store, commit, versions
 from paper.experiments.samples import Samples
 
 Measure = Callable[[Run, Samples], Mapping[str, Any]]
+"""Returns the result of a run. The entry "parameters", if there is one, is stored apart: all
+parameters of the estimators, by their names."""
 OnFinished = Callable[[Run, float | Exception], None]
 """Called with each finished run and its seconds, or the exception that it raised."""
 SYSTEM_ERRORS = (OSError, MemoryError)
@@ -145,10 +147,20 @@ def run_task(task: Task) -> float:
     samples = Samples(task.data_dir, task.run.embedded)
     start = time.perf_counter()
     with threadpool_limits(task.threads):
-        result = MEASURES[task.run.group](task.run, samples)
+        result = dict(MEASURES[task.run.group](task.run, samples))
     seconds = time.perf_counter() - start
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    record = Record(task.run, result, seconds, samples.given, versions(), now)
+    record = Record(
+        run=task.run,
+        parameters=result.pop("parameters", {}),
+        result=result,
+        seconds=seconds,
+        data=samples.given,
+        versions=versions(),
+        finished=now,
+        commit=commit(),
+        cores=n_cores(),
+    )
     Store(task.out).write(record)
     return seconds
 

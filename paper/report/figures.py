@@ -1,4 +1,4 @@
-"""Figures as SVG and PNG, with a title that names the data."""
+"""Figures as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_figures(experiment: Experiment, records: Sequence[Record]) -> dict[str,
     made = {}
     with matplotlib.rc_context(STYLE):
         for name, plot in experiment.plots.items():
-            figure = make_figure(experiment, plot, records)
+            figure = make_figure(plot, records)
             for form, metadata in METADATA.items():
                 buffer = BytesIO()
                 figure.savefig(buffer, format=form, dpi=140, metadata=metadata)
@@ -40,12 +40,12 @@ def make_figures(experiment: Experiment, records: Sequence[Record]) -> dict[str,
     return made
 
 
-def make_figure(experiment: Experiment, plot: Plot, records: Sequence[Record]) -> Figure:
-    """Return a figure whose title says what it shows and which data were used."""
+def make_figure(plot: Plot, records: Sequence[Record]) -> Figure:
+    """Return a figure. Its title names the data if they are not those of the paper's scale."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     plot(figure, records)
-    names = sorted({record.data["name"] for record in records})
-    scale = records[0].run.scale
-    data = f"data: {'; '.join(names)}" + ("" if scale == "paper" else f" ({scale} scale)")
-    figure.suptitle(f"{experiment.title}\n{data}", fontsize=10)
+    run = records[0].run
+    if run.scale != "paper" or run.embedded:
+        names = sorted({record.data["name"] for record in records})
+        figure.suptitle(f"data: {'; '.join(names)} ({run.scale} scale)", fontsize=10)
     return figure

@@ -10,13 +10,18 @@ import pandas as pd
 from paper.experiments.experiment import Table
 
 if TYPE_CHECKING:
-    from paper.report import Chapter
+    from paper.report.chapters import Chapter
 
 
 def to_markdown(table: Table) -> str:
     """Return a table with its caption as Markdown."""
+    return "\n".join([table.caption, "", *markdown_lines(table)]) + "\n"
+
+
+def markdown_lines(table: Table) -> list[str]:
+    """Return the lines of a Markdown table."""
     rows = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join([table.caption, "", *map(markdown_row, rows)]) + "\n"
+    return [markdown_row(cells) for cells in rows]
 
 
 def markdown_row(cells: Sequence[str]) -> str:
@@ -35,9 +40,17 @@ def to_csv(table: Table) -> str:
 def claims_table(chapters: Iterable[Chapter]) -> Table:
     """Return all claims in one table."""
     rows = [
-        [chapter.where, claim.sentence, claim.paper, claim.here, claim.outcome, chapter.data]
+        [
+            chapter.where,
+            claim.sentence,
+            claim.paper,
+            claim.here,
+            claim.outcome,
+            "yes" if claim.counted else "no",
+            chapter.data,
+        ]
         for chapter in chapters
         for claim in chapter.claims
     ]
-    columns = ["where", "claim", "paper", "here", "outcome", "data"]
+    columns = ["where", "claim", "paper", "here", "outcome", "counted", "data"]
     return Table("claims", "The paper's claims and the results here", columns, rows)

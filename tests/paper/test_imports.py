@@ -9,7 +9,14 @@ import pytest
 import lincode
 
 FILES = sorted(Path(paper.__file__).parent.rglob("*.py"))
-PUBLIC = {"lincode", "lincode.metrics", "lincode.plotting", "lincode.exceptions"}
+PUBLIC = {
+    "lincode",
+    "lincode.metrics",
+    "lincode.inspection",
+    "lincode.plotting",
+    "lincode.exceptions",
+    "lincode.vectors",
+}
 
 
 def imports_of(path: Path) -> set[str]:

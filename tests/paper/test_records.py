@@ -2,12 +2,13 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from paper.errors import PaperError
-from paper.experiments.experiment import Record, Run
-from paper.experiments.records import Store, read_record, versions, write_atomically
+from paper.experiments.experiment import VERSIONS, Record, Run
+from paper.experiments.records import Store, commit, read_record, versions, write_atomically
 
 
 def a_run(**changes: object) -> Run:
@@ -126,3 +127,41 @@ def test_record_says_how_it_was_obtained(tmp_path: Path) -> None:
     assert content["data"]["sha256"]
     assert content["seconds"] == 1.25
     assert content["seed"] == 3
+
+
+def test_file_names_say_what_their_numbers_are(tmp_path: Path) -> None:
+    assert Store(tmp_path).path(a_run()).name == f"scnn-m-10-seed-3-{a_run().key}.json"
+
+
+def test_record_has_commit_cores_and_parameters(tmp_path: Path) -> None:
+    parameters = {"SCNN": {"tol": 0.1, "init": "data", "callback": None}}
+    record = replace(a_record(), commit="abc", cores=4, parameters=parameters)
+    Store(tmp_path).write(record)
+    (found,) = Store(tmp_path).read()
+    assert found == record
+    content = json.loads(next(tmp_path.glob("*/records/*/*.json")).read_text())
+    assert (content["commit"], content["cores"]) == ("abc", 4)
+    assert content["parameters"]["SCNN"]["callback"] is None
+
+
+def test_records_of_an_older_version_are_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records without a version, which have version 1, are too."""
+    store = Store(tmp_path)
+    store.write(a_record())
+    (path,) = tmp_path.glob("*/records/*/*.json")
+    content = json.loads(path.read_text())
+    del content["version"]
+    path.write_text(json.dumps(content))
+    assert len(store.read()) == 1
+    assert store.has(a_run())
+    monkeypatch.setitem(VERSIONS, "pca", 2)
+    assert store.read() == []
+    assert not store.has(a_run())
+    store.write(a_record(a_run()))
+    assert len(store.read()) == 1
+
+
+def test_commit_is_a_hash() -> None:
+    assert commit() == "unknown" or len(commit().removesuffix("-modified")) == 40

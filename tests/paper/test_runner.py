@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from paper.cli import main
 from paper.errors import PaperError, RunsFailedError
-from paper.experiments.experiment import Run
+from paper.experiments.experiment import Run, Scale
 from paper.experiments.records import Store
 from paper.experiments.registry import EXPERIMENTS, MEASURES, TYPICAL_SECONDS
 from paper.experiments.runner import Task, TimeLeft, run_task, run_tasks
@@ -101,8 +102,24 @@ def test_command_reports_failed_runs(
     out, err = capsys.readouterr()
     assert err.count("ZeroDivisionError") == 4
     assert f"paper: 4 of {len(PCA)} runs failed, see above" in err
-    assert f"[1/{len(PCA)}] pca SCNN 5 300 seed 0: failed; time left unknown" in out
+    assert f"[1/{len(PCA)}] pca SCNN m=5 n=300 seed=0: failed; time left unknown" in out
     assert len(records(tmp_path)) == len(PCA) - 4
+
+
+def test_only_the_first_repetitions_are_run_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+        return [replace(PCA[0], seed=seed + k) for k in range(4)]
+
+    monkeypatch.setitem(EXPERIMENTS, "pca", replace(EXPERIMENTS["pca"], runs=runs))
+    monkeypatch.setitem(MEASURES, "pca", lambda run, samples: {"rms": 0.1})
+    monkeypatch.setattr("paper.cli.write_report", lambda out, scale, update: out)
+    command = ["reproduce", "pca", "--embedded", "--jobs", "1", "--out", str(tmp_path)]
+    assert main([*command, "--seed", "5", "--repetitions", "2"]) == 0
+    assert {record.run.seed for record in Store(tmp_path).read()} == {5, 6}
+    assert main([*command, "--seed", "5"]) == 0
+    assert "4 runs, 2 already complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("out", ["file", "/proc/nowhere"])

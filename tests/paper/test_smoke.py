@@ -35,6 +35,7 @@ def test_all_experiments_run(tmp_path: Path, embedded: bool) -> None:
         assert set(x.runs("smoke", 0, embedded)) <= {record.run for record in records}
     assert all(record.run.embedded == embedded for record in records)
     assert all(record.data["name"].startswith("embedded") == embedded for record in records)
+    assert all(record.parameters and record.cores and record.commit for record in records)
     page = (tmp_path / "smoke" / "index.html").read_text(encoding="utf-8")
     assert all(f'id="{name}"' in page for name in EXPERIMENTS)
     assert ("Not on the paper’s data" in page) == embedded

@@ -1,0 +1,380 @@
+"""Whether Figures 5 and 9 depend on how ASCNN and SAANN are started and trained."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+from threadpoolctl import threadpool_limits
+
+from lincode.exceptions import InvalidInputError
+from paper.experiments.claims import (
+    INCONCLUSIVE,
+    NOT_JUDGED,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    Claim,
+    Rate,
+)
+from paper.experiments.digit_grid import (
+    COMPARABLE,
+    REPETITIONS,
+    chosen_accuracy,
+    difference,
+    grid_run,
+    rate,
+    short,
+)
+from paper.experiments.experiment import (
+    Experiment,
+    Record,
+    Run,
+    Scale,
+    Table,
+    collect,
+    deviation,
+    mean_and_deviation,
+    points,
+    table_of,
+)
+from paper.experiments.features import svm_errors
+from paper.experiments.networks import COLOURS, RAW, VARIED, build, parameters_of
+from paper.experiments.predictions import decode_wrong
+from paper.experiments.samples import Samples
+from paper.svm import unfitted_svm
+
+COMPETITORS = ("ASCNN", "SAANN")
+STARTS = ("paper", "scaled")
+"""``init`` of the estimators: uniform weights in [−1, 1], or with a width that suits the data."""
+SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
+PASSES = (2, 10, 50)
+RATES = {"sgd": [0.0001, 0.001, 0.01, 0.1], "adam": [0.0002, 0.002, 0.01, 0.05]}
+LAMS = [0.1]
+"""The accuracy of these networks hardly depends on λ (see the figures)."""
+CS = [0.1, 1.0, 10.0]
+SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28))
+"""Numbers of units and sides of the digits. Figure 5 has 14 pixels, Figure 9 100 units."""
+GROUP = "competitors"
+LINES: dict[str, Any] = {"paper": "-", "scaled": ":"}
+MARKERS = {"sgd": "o", "adam": "s"}
+LEVELS: tuple[tuple[str, Any], ...] = (("SCNN", "-"), (RAW, "--"))
+"""What is shown for comparison, and the styles of the lines."""
+
+
+def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+    """Each start, number of passes and optimiser; and SCNN and raw pixels on the same digits."""
+    n, shapes, passes, repetitions, n_lams = {
+        "smoke": ([100, 100, 100], ((5, 14), (5, 28)), (2,), 1, 1),
+        "paper": ([500, 500, 500], SHAPES, PASSES, REPETITIONS, 13),
+    }[scale]
+    studied = [
+        Run(
+            GROUP,
+            scale,
+            seed + k,
+            embedded,
+            {
+                "network": network,
+                "m": m,
+                "side": side,
+                "init": init,
+                "solver": solver,
+                "passes": n_passes,
+                "n": n,
+                "lams": LAMS,
+                "rates": RATES[solver],
+                "Cs": CS,
+            },
+        )
+        for k in range(repetitions)
+        for m, side in shapes
+        for network in COMPETITORS
+        for init in STARTS
+        for n_passes in passes
+        for solver in SOLVERS
+    ]
+    compared = [
+        grid_run(
+            "digits-components" if side == 14 else "digits-input-size",
+            scale,
+            seed + k,
+            embedded,
+            network=network,
+            m=m,
+            side=side,
+            n=n,
+            n_lams=n_lams if scale == "paper" else 2,
+        )
+        for k in range(repetitions)
+        for m, side in shapes
+        for network in ("SCNN", RAW)
+    ]
+    return studied + compared
+
+
+def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
+    """Return lists with one entry per λ and learning rate, and the predictions of the chosen one.
+
+    A training that diverges has an accuracy of 0.
+    """
+    settings = run.settings
+    rows: list[dict[str, Any]] = []
+    with threadpool_limits(1), warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Diverging weights cause warnings.
+        warnings.simplefilter("ignore")
+        data = samples.digits(tuple(settings["n"]), run.seed, settings["side"])
+        for lam in settings["lams"]:
+            for rate in settings["rates"]:
+                network = build_for(run, lam, rate)
+                row: dict[str, Any] = {"lam": lam, "learning_rate": rate}
+                try:
+                    network.fit(data.train)
+                    sets = [network.transform(X) for X in (data.train, data.val, data.test)]
+                    found = svm_errors(sets, data, settings["Cs"])
+                except InvalidInputError:
+                    found = {"val_error": 1.0, "test_error": 1.0, "C": 0.0}
+                row |= {
+                    "val_accuracy": 1 - found["val_error"],
+                    "test_accuracy": 1 - found["test_error"],
+                    "C": found["C"],
+                    "test_predictions": found.get("test_predictions", ""),
+                    "test_wrong": found.get("test_wrong", ""),
+                }
+                rows.append(row)
+    best = int(np.argmax([row["val_accuracy"] for row in rows]))
+    predictions = {name: rows[best].pop(name) for name in ("test_predictions", "test_wrong")}
+    columns = ("lam", "learning_rate", "val_accuracy", "test_accuracy", "C")
+    estimator = build_for(run, settings["lams"][0], settings["rates"][0])
+    varied = (*VARIED, "learning_rate")
+    return {
+        **{name: [short(row[name]) for row in rows] for name in columns},
+        **predictions,
+        "parameters": parameters_of(estimator, unfitted_svm(settings["n"][0]), without=varied),
+    }
+
+
+def build_for(run: Run, lam: float, rate: float) -> Any:
+    """Return the unfitted network of a run."""
+    settings = run.settings
+    return build(
+        settings["network"],
+        settings["m"],
+        lam,
+        run.seed,
+        init=settings["init"],
+        solver=settings["solver"],
+        max_iter=settings["passes"],
+        learning_rate=rate,
+    )
+
+
+def accuracy(record: Record) -> float:
+    """Return the test accuracy of the settings with the best validation accuracy."""
+    if record.run.group == GROUP:
+        return float(record["test_accuracy"][int(np.argmax(record["val_accuracy"]))])
+    found = chosen_accuracy(record)
+    assert found is not None
+    return found
+
+
+def row_of(record: Record) -> str:
+    """Return the name of the row of a record in the table."""
+    if record.run.group != GROUP:
+        return str(record["network"])
+    start = {"paper": "weights in [−1, 1]", "scaled": "scaled weights"}[record["init"]]
+    solver = SOLVERS[record["solver"]]
+    return f"{record['network']}, {start}, {solver}, {record['passes']} passes"
+
+
+def shape_of(record: Record) -> str:
+    """Return the name of the column of a record."""
+    return f"{record['m']:3d} units, {record['side']}×{record['side']}"
+
+
+def accuracies(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the accuracies of all repetitions, by settings and shape."""
+    rows = dict.fromkeys(row_of(r) for r in sorted(records, key=order))
+    return collect(((row_of(r), shape_of(r), accuracy(r)) for r in records), rows)
+
+
+def order(record: Record) -> tuple[Any, ...]:
+    """Sort SCNN and raw pixels first, then by network, start, optimiser and passes."""
+    if record.run.group != GROUP:
+        return (0, record["network"] == RAW)
+    names = (record["network"], record["init"], -len(record["solver"]))
+    return (1, *names, record["passes"])
+
+
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Return no claims: the experiment explains those of Figures 5 and 9."""
+    return []
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Return the tables of test accuracies, and of the claims of Figures 5 and 9."""
+    title = (
+        "Test accuracy (%) of ASCNN and SAANN by start, optimiser and passes; learning rate and the"
+        " SVM's C chosen on validation digits"
+    )
+    found = accuracies(records)
+    accuracy_table = table_of(
+        "competitors", title, "network", found, lambda v: mean_and_deviation(v, ".1f", 100)
+    )
+    studied = any(record.run.group == GROUP for record in records)
+    return [accuracy_table, claim_table(records)] if studied else [accuracy_table]
+
+
+def claim_table(records: Sequence[Record]) -> Table:
+    """Return whether the claims of Figures 5 and 9 hold for each start, optimiser and passes."""
+    cells: dict[tuple[str, str], dict[tuple[int, int], list[Record]]] = {}
+    for record in sorted(records, key=order):
+        network, _, training = row_of(record).partition(", ")
+        shape = (record["m"], record["side"])
+        cells.setdefault((training, network), {}).setdefault(shape, []).append(record)
+    scnn = cells.get(("", "SCNN"), {})
+    trainings = dict.fromkeys(training for training, _ in cells if training)
+    rows = [
+        [
+            training,
+            *(less_accurate(scnn, cells.get((training, x), {})) for x in COMPETITORS),
+            *(loses_accuracy(cells.get((training, x), {})) for x in COMPETITORS),
+        ]
+        for training in trainings
+    ]
+    title = (
+        "Claims of Figures 5 and 9 for each training, judged like all claims. Figure 5: the network"
+        f" is more than {points(COMPARABLE)} less accurate than SCNN, with 25 and 100 units and"
+        f" 14×14 pixels. Figure 9: with 100 units, it loses more than {points(COMPARABLE)} from"
+        " 14×14 to 28×28 pixels"
+    )
+    columns = [f"{figure}: {x}" for figure in ("Figure 5", "Figure 9") for x in COMPETITORS]
+    return Table("competitors-claims", title, ["training", *columns], rows)
+
+
+WORDS = {
+    REPRODUCED: "holds",
+    NOT_REPRODUCED: "does not hold",
+    INCONCLUSIVE: INCONCLUSIVE,
+    NOT_JUDGED: "",
+}
+Shapes = Mapping[tuple[int, int], list[Record]]
+
+
+def less_accurate(scnn: Shapes, own: Shapes) -> str:
+    """Return whether the claim of Figure 5 holds for a network."""
+    shapes = [shape for shape in own if shape[1] == 14 and shape in scnn]
+    margins = [difference(scnn[shape], own[shape], rate_of) - COMPARABLE for shape in shapes]
+    return WORDS[Claim("", "", "", margins).outcome]
+
+
+def loses_accuracy(own: Shapes) -> str:
+    """Return whether the claim of Figure 9 holds for a network."""
+    first, last = own.get((100, 14)), own.get((100, 28))
+    margins = [difference(first, last, rate_of) - COMPARABLE] if first and last else []
+    return WORDS[Claim("", "", "", margins).outcome]
+
+
+def rate_of(records: Sequence[Record]) -> Rate | None:
+    """Return the accuracy of one network, trained here or for the figures."""
+    if not records or records[0].run.group != GROUP:
+        return rate(records)
+    n = int(records[0]["n"][2])
+    hits = np.array([~decode_wrong(record["test_wrong"], n) for record in records])
+    return Rate([accuracy(record) for record in records], n, hits)
+
+
+def plot(figure: Any, records: Sequence[Record]) -> None:
+    """Plot the accuracy against the passes, one panel per network and shape."""
+    shapes = sorted({(r["m"], r["side"]) for r in records})
+    figure.set_size_inches(2.3 * len(shapes) + 0.8, 5.2)
+    panels = figure.subplots(len(COMPETITORS), len(shapes), sharex=True, sharey=True, squeeze=False)
+    for axes_row, network in zip(panels, COMPETITORS, strict=True):
+        for axes, shape in zip(axes_row, shapes, strict=True):
+            own = [r for r in records if (r["m"], r["side"]) == shape]
+            plot_panel(axes, own, network)
+            axes.set_title(f"{network}, {shape[0]} units, {shape[1]}×{shape[1]}", fontsize=9)
+            axes.set_xscale("log")
+            axes.set_xticks(PASSES, [str(p) for p in PASSES])
+            axes.minorticks_off()
+    for axes in panels[-1]:
+        axes.set_xlabel("passes")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("test accuracy")
+    figure.legend(handles=legend_handles(), loc="outside lower center", ncols=3)
+
+
+def legend_handles() -> list[Line2D]:
+    """Return the entries of the legend. Lines of both networks are grey."""
+    levels = [Line2D([], [], color=COLOURS[x], linestyle=style, label=x) for x, style in LEVELS]
+    lines = [
+        Line2D(
+            [],
+            [],
+            color="#555555",
+            linestyle=LINES[init],
+            marker=MARKERS[solver],
+            label=f"{'weights in [−1, 1]' if init == 'paper' else 'scaled weights'}, {name}",
+        )
+        for init in STARTS
+        for solver, name in SOLVERS.items()
+    ]
+    return [*levels, *lines]
+
+
+def plot_panel(axes: Any, records: Sequence[Record], network: str) -> None:
+    """Plot one line per start and optimiser, and the accuracy of SCNN and of raw pixels."""
+    for init in STARTS:
+        for solver in SOLVERS:
+            found: dict[int, list[float]] = {}
+            for r in records:
+                s = r.run.settings
+                if (s["network"], s.get("init"), s.get("solver")) == (network, init, solver):
+                    found.setdefault(s["passes"], []).append(accuracy(r))
+            if found:
+                passes = sorted(found)
+                axes.errorbar(
+                    passes,
+                    [np.mean(found[p]) for p in passes],
+                    [deviation(found[p]) for p in passes],
+                    color=COLOURS[network],
+                    linestyle=LINES[init],
+                    marker=MARKERS[solver],
+                    capsize=2,
+                )
+    for name, style in LEVELS:
+        level = [accuracy(r) for r in records if r["network"] == name]
+        if level:
+            axes.axhline(np.mean(level), color=COLOURS[name], linestyle=style)
+
+
+EXPERIMENT = Experiment(
+    "competitors",
+    "Competitors: start, optimiser and passes of ASCNN and SAANN",
+    "mnist",
+    (
+        "ASCNN and SAANN are trained on the digits of Figures 5 and 9 from uniform weights in"
+        " [−1, 1], as in the paper, and from weights whose width suits the size of the network (the"
+        " default of lincode), by plain gradient steps and by Adam, with 2, 10 and 50 passes.",
+        f"λ is {LAMS[0]}. The learning rate (four values) and the SVM's C are chosen on validation"
+        " digits.",
+        "Mean and standard deviation over three random samples of digits. SCNN and raw pixels on"
+        " the same samples are shown for comparison.",
+    ),
+    runs,
+    claims,
+    tables,
+    {"competitors": plot},
+    {
+        "competitors": "Test accuracy by number of passes, mean and standard deviation over the"
+        " samples of digits."
+    },
+    (
+        "This experiment is not in the paper. The paper chooses all initial weights in [−1, 1] and"
+        " trains by mini-batch gradient descent for a number of passes that it does not give.",
+    ),
+    has_claims=False,
+)

@@ -1,0 +1,265 @@
+"""The rule by which claims are judged, and the standard errors that it needs."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from paper.experiments import digit_grid, digits_components, mnist_noise, mnist_units, networks
+from paper.experiments.claims import Claim, Estimate, Rate, Tally, mean_of, median_of
+from paper.experiments.experiment import Record, Run, at_end, best_repetitions, shared_repetitions
+from paper.experiments.predictions import encode_predictions
+
+
+def outcome(*margins: Estimate) -> str:
+    return Claim("a > b", "", "", margins).outcome
+
+
+def test_differences_within_two_standard_errors_are_inconclusive() -> None:
+    assert outcome(Estimate(0.2, 0.099)) == "reproduced"
+    assert outcome(Estimate(0.2, 0.101)) == "inconclusive"
+    assert outcome(Estimate(-0.2, 0.101)) == "inconclusive"
+    assert outcome(Estimate(-0.2, 0.099)) == "not reproduced"
+    assert outcome() == "not judged"
+
+
+def test_all_comparisons_of_a_claim_must_hold() -> None:
+    holds, unclear, fails = Estimate(1, 0.1), Estimate(0.1, 0.1), Estimate(-1, 0.1)
+    assert outcome(holds, holds) == "reproduced"
+    assert outcome(holds, unclear) == "inconclusive"
+    assert outcome(holds, unclear, fails) == "not reproduced"
+
+
+def test_tally_counts_distinct_claims_of_the_paper_only() -> None:
+    claims = [
+        Claim("a", "", "", [Estimate(1)]),
+        Claim("b", "", "", [Estimate(-1)]),
+        Claim("c", "", "", [Estimate(0, 1)]),
+        Claim("d", "", "", [Estimate(1)], counted=False),
+    ]
+    assert Tally.of(claims).sentence == (
+        "Of 3 claims, 1 was reproduced, 1 was not reproduced and 1 is inconclusive."
+    )
+    more = [*claims, Claim("e", "", "")]
+    assert Tally.of(more).sentence.endswith("and 1 was not judged.")
+
+
+def test_error_of_a_rate_is_binomial() -> None:
+    assert Rate([0.0276], 10_000).estimate.error == pytest.approx(0.00164, rel=0.01)
+    # Three repetitions with other samples have three times as many samples.
+    assert Rate([0.2] * 3, 100).estimate.error == pytest.approx(np.sqrt(0.16 / 300))
+    assert Rate([0.2] * 3, 100, same_samples=True).estimate.error == pytest.approx(0.04)
+    # If the repetitions differ by more than chance, their spread counts.
+    assert Rate([0.1, 0.5], 10_000).estimate.error == pytest.approx(0.2)
+    assert Rate([0.0], 50).estimate.error == 1 / 50
+
+
+def paired(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two methods that agree on nine of ten samples."""
+    one = rng.random(n) < 0.9
+    return one, np.where(rng.random(n) < 0.9, one, rng.random(n) < 0.9)
+
+
+def test_methods_with_the_same_samples_have_the_error_of_mcnemars_test(
+    rng: np.random.Generator,
+) -> None:
+    one, other = paired(rng, 500)
+    difference = Rate([one.mean()], 500, one[None]) - Rate([other.mean()], 500, other[None])
+    b, c = np.sum(one & ~other), np.sum(other & ~one)
+    assert difference.value == pytest.approx((b - c) / 500)
+    # McNemar's statistic is (b − c)²/(b + c).
+    assert (difference.value / difference.error) ** 2 == pytest.approx((b - c) ** 2 / (b + c))
+    unpaired = Rate([one.mean()], 500) - Rate([other.mean()], 500)
+    assert unpaired.value == difference.value
+    assert unpaired.error > 1.5 * difference.error
+
+
+def test_paired_error_is_the_spread_over_many_samples(rng: np.random.Generator) -> None:
+    found = []
+    for _ in range(300):
+        one, other = paired(rng, 400)
+        found.append(Rate([one.mean()], 400, one[None]) - Rate([other.mean()], 400, other[None]))
+    spread = np.std([difference.value for difference in found])
+    assert_allclose(np.mean([difference.error for difference in found]), spread, rtol=0.15)
+
+
+def test_repetitions_with_the_same_samples_do_not_count_as_more_samples(
+    rng: np.random.Generator,
+) -> None:
+    one, other = paired(rng, 500)
+    single = Rate([one.mean()], 500, one[None]) - Rate([other.mean()], 500, other[None])
+
+    def repeated(hits: np.ndarray, n: int) -> Rate:
+        return Rate([hits.mean()] * n, 500, np.array([hits] * n), same_samples=True)
+
+    assert (repeated(one, 3) - repeated(other, 3)).error == pytest.approx(single.error)
+    # The numbers of repetitions may differ.
+    assert (repeated(one, 3) - repeated(other, 1)).error == pytest.approx(single.error)
+
+
+def test_equal_predictions_are_inconclusive() -> None:
+    hits = np.array([[True] * 9 + [False]])
+    difference = Rate([0.9], 10, hits) - Rate([0.9], 10, hits)
+    assert (difference.value, difference.error) == (0, 0.1)
+    assert outcome(difference) == "inconclusive"
+
+
+def test_errors_of_means_medians_and_ratios(rng: np.random.Generator) -> None:
+    values = rng.normal(10, 2, 400)
+    assert mean_of(values).error == pytest.approx(0.1, rel=0.1)
+    assert median_of(values).error == pytest.approx(0.1 * np.sqrt(np.pi / 2), rel=0.2)
+    assert mean_of([3.0]).error == 0
+    ratio = Estimate(10, 1) / Estimate(5, 0.1)
+    draws = rng.normal(10, 1, 10**5) / rng.normal(5, 0.1, 10**5)
+    assert ratio.value == 2
+    assert ratio.error == pytest.approx(draws.std(), rel=0.02)
+    difference = Estimate(3, 0.3) - Estimate(1, 0.4)
+    assert difference.value == 2
+    assert difference.error == pytest.approx(0.5)
+    assert (1 - Estimate(3, 0.3)).value == -2
+
+
+def test_ends_of_a_grid() -> None:
+    assert at_end(0.1, [0.5, 0.1, 0.3])
+    assert at_end(0.5, [0.5, 0.1, 0.3])
+    assert not at_end(0.3, [0.5, 0.1, 0.3])
+    assert at_end(0.3, [0.3]), "if one value was tried, nothing beyond it was"
+
+
+def units_record(m: int, test: float, seed: int = 0, lam: float = 0.5, val: float = 0.02) -> Record:
+    settings = {"m": m, "lam": lam, "n": [50_000, 10_000, 10_000], "Cs": {"plain": [1.0]}}
+    svm = {"val_error": val, "test_error": test, "C": 1.0, "zeros": 0.8}
+    result = {"plain": svm, "fit_seconds": 1.0}
+    return Record(Run("mnist-units", "paper", seed, False, settings), result, 1.0, {}, {}, "")
+
+
+@pytest.mark.parametrize(
+    ("m", "error", "expected"),
+    [
+        (400, 0.0276, "inconclusive"),
+        (800, 0.0245, "inconclusive"),
+        (1600, 0.0240, "not reproduced"),
+        (400, 0.0228, "reproduced"),
+    ],
+)
+def test_errors_of_table_2_are_judged_with_their_standard_errors(
+    m: int, error: float, expected: str
+) -> None:
+    (claim,) = mnist_units.claims([units_record(m, error)])
+    assert claim.outcome == expected
+    assert claim.counted
+
+
+def test_settings_are_chosen_by_the_first_repetition() -> None:
+    chosen = units_record(400, 0.03, 0, 0.5, 0.020)
+    records = [
+        chosen,
+        units_record(400, 0.01, 0, 0.7, 0.025),
+        units_record(400, 0.04, 1, 0.5, 0.030),
+        units_record(400, 0.01, 1, 0.7, 0.010),
+    ]
+    found = best_repetitions((r["m"], r, r["plain"]) for r in reversed(records))
+    assert [record for record, _ in found[400]] == [chosen, records[2]]
+    (claim,) = mnist_units.claims(records)
+    assert claim.here.startswith("3.50 %")
+
+
+def noise_records(encoder: list[float], relearned: list[float], reading: str) -> list[Record]:
+    records = []
+    for k, sigma in enumerate(mnist_noise.SIGMAS):
+        base = {"sigma": sigma, "n": [50_000, 10_000, 10_000], "reading": reading}
+
+        def svm(error: float) -> dict[str, float]:
+            return {"val_error": error, "test_error": error, "C": 1.0}
+
+        both = {
+            mnist_noise.ENCODER: svm(encoder[k]),
+            mnist_noise.RELEARNED: svm(relearned[k]),
+        }
+        for method, result in (("SCNN", both), ("raw pixels", {mnist_noise.RAW: svm(0.06)})):
+            run = Run("mnist-noise", "paper", 0, False, {"method": method, **base})
+            records.append(Record(run, result, 1.0, {}, {}, ""))
+    return records
+
+
+def test_table_3_counts_one_reading_of_sigma_and_small_gaps_are_inconclusive() -> None:
+    errors = [0.0252, 0.0264, 0.0297, 0.0335], [0.0263, 0.0301, 0.0339, 0.0346]
+    claims = [
+        claim
+        for reading in (mnist_noise.DEVIATION, mnist_noise.VARIANCE)
+        for claim in mnist_noise.claims(noise_records(*errors, reading))
+    ]
+    assert len(claims) == 8
+    assert [claim.counted for claim in claims] == [False] * 4 + [True] * 4
+    relearned = [claim for claim in claims if "re-learned" in claim.sentence]
+    assert [claim.outcome for claim in relearned] == ["inconclusive"] * 2
+    (clear,) = (
+        claim
+        for claim in mnist_noise.claims(noise_records([0.02] * 4, [0.04] * 4, "variance"))
+        if "re-learned" in claim.sentence
+    )
+    assert clear.outcome == "reproduced"
+
+
+def digit_record(network: str, m: int, accuracy: float, seed: int = 0) -> Record:
+    settings = {"network": network, "m": m, "n": [500, 500, 500], "lams": [0.1, 0.2, 0.3]}
+    run = Run("digits-components", "paper", seed, False, settings)
+    labels = np.zeros(500, int)
+    predicted = (np.arange(500) >= round(500 * accuracy)).astype(int)
+    columns = {
+        "val_accuracy": [0.1, accuracy, 0.1],
+        "test_accuracy": [0.1, accuracy, 0.1],
+        "test_wrong": [encode_predictions(predicted, labels)["test_wrong"]] * 3,
+    }
+    return Record(run, columns, 1.0, {}, {}, "")
+
+
+def figure_5(good: dict[int, float], others: dict[int, float]) -> list[str]:
+    records = [
+        digit_record(x, m, good[m] if x in digit_grid.GOOD else others[m])
+        for m in good
+        for x in networks.NETWORKS
+    ]
+    return [claim.outcome for claim in digits_components.claims(records)]
+
+
+def test_judgement_of_figure_5() -> None:
+    flat = {25: 0.88, 100: 0.88, 150: 0.88}
+    assert figure_5(flat, {25: 0.7, 100: 0.7, 150: 0.88}) == ["reproduced", "reproduced"]
+    # Equal with 100 units
+    assert figure_5(flat, {25: 0.7, 100: 0.88, 150: 0.88}) == ["reproduced", "not reproduced"]
+    # About 3 points less accurate
+    assert figure_5(flat, {25: 0.7, 100: 0.852, 150: 0.88}) == ["reproduced", "inconclusive"]
+    low = dict.fromkeys(flat, 0.3)
+    assert figure_5(low, dict.fromkeys(flat, 0.1)) == ["not reproduced", "reproduced"]
+    steep = {25: 0.82, 100: 0.9, 150: 0.9}
+    assert figure_5(steep, dict.fromkeys(flat, 0.6)) == ["not reproduced", "reproduced"]
+
+
+def test_methods_are_compared_on_shared_repetitions() -> None:
+    whole = [digit_record(x, 25, 0.8) for x in networks.NETWORKS]
+    more = digit_record("SCNN", 25, 0.2, 1)
+    alone = digit_record("SCNN", 50, 0.3, 1)
+    found = shared_repetitions([more, alone, *whole], "m", "network", networks.NETWORKS)
+    assert found == [*whole, alone]
+    records = [*whole, more, alone]
+    assert digit_grid.accuracies(records, "m").loc["SCNN"].to_dict() == {25: [0.8], 50: [0.3]}
+    assert digit_grid.means(records, "m").loc["SCNN"].to_dict() == {25: 0.8}
+    assert list(digit_grid.cells(records, "m")["SCNN"]) == [25]
+    # Repetitions are matched by their seeds, and only those of both networks count.
+    one = [digit_record("SCNN", 25, 0.8, seed) for seed in (0, 2)]
+    other = [digit_record("ASCNN", 25, a, seed) for a, seed in ((0.6, 2), (0.1, 1))]
+    assert digit_grid.difference(one, other).value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("best", "marked"), [(0, True), (1, False), (2, True)])
+def test_accuracies_with_lambda_at_the_end_of_its_grid_are_marked(best: int, marked: bool) -> None:
+    records = []
+    for x in networks.NETWORKS:
+        record = digit_record(x, 25, 0.8)
+        val = [0.9 if k == best and x == "SAANN" else 0.5 - 0.1 * (k != 1) for k in range(3)]
+        result = {**record.result, "val_accuracy": val, "test_accuracy": [0.8] * 3}
+        records.append(Record(record.run, result, 1.0, {}, {}, ""))
+    table = digit_grid.accuracy_table(records, "m", "t", "T", "units")
+    cells = {row[0]: row[1] for row in table.rows}
+    assert cells["SAANN"] == ("80.0*" if marked else "80.0")
+    assert cells["SCNN"] == "80.0"
+    assert digit_grid.ends(records, "m").loc["SAANN", 25] == [marked]
