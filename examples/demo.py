@@ -8,6 +8,7 @@ digits; the other values of alpha give this number of non-zeros. The table shows
 from __future__ import annotations
 
 import argparse
+import runpy
 import time
 import warnings
 from collections.abc import Callable
@@ -15,16 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from denoise import (
-    add_noise,
-    denoise_by_encoder,
-    fit_network,
-    patches_of,
-    photograph,
-    psnr,
-    show_image,
-)
-from matplotlib.figure import Figure
+from matplotlib import pyplot as plt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -36,7 +28,6 @@ from sklearn.svm import SVC
 
 from lincode import SCNN, Iteration
 from lincode.metrics import rms_error
-from lincode.plotting import plot_atoms
 
 Floats = Any  # arrays with one sample per row
 N_COMPONENTS = 100
@@ -46,7 +37,7 @@ ENCODER_ALPHA, EXACT_ALPHA, LASSO_ALPHA = "0.3*mean", "2*mean", "0.4*mean"
 """The encoder is trained with a small alpha, and ``calibrate`` then sets the number of non-zeros.
 The other two give about N_NONZERO non-zeros."""
 SKLEARN_ALPHA = 0.16
-N_PLOTTED_ATOMS = 64
+DENOISING = Path(__file__).parent / "gallery" / "plot_denoising.py"
 SVM_CS = (0.01, 0.1, 1.0, 10.0)
 """The values from which C is chosen for each classifier."""
 TIMING_SECONDS = 0.5
@@ -192,41 +183,15 @@ def compare_on_digits() -> None:
     console.print(table)
 
 
-def denoise_photograph(size: int = 256) -> tuple[Floats, dict[str, Floats]]:
-    """Denoise a photograph; return the strongest atoms and the noisy, denoised and clean image."""
-    clean = photograph("china.jpg", size)
-    noisy = add_noise(clean)
-    patches = patches_of(noisy)
-    with console.status("denoising a photograph"):
-        scnn = fit_network(patches)
-        result = denoise_by_encoder(patches, scnn)
-    before, after = psnr(noisy, clean), psnr(result.image, clean)
-    console.print(
-        f"Photograph with noise: {before:.1f} dB. Denoised by the encoder: {after:.1f} dB."
-        " examples/denoise.py compares this with other methods."
-    )
-    images = {
-        f"Noisy photograph, {before:.1f} dB": noisy,
-        f"Denoised by the encoder, {after:.1f} dB": result.image,
-        "Clean photograph": clean,
-    }
-    strength = np.square(scnn.transform(patches.sample(5000))).mean(axis=0)
-    return scnn.components_[np.argsort(strength)[::-1][:N_PLOTTED_ATOMS]], images
-
-
-def save_figure(atoms: Floats, images: dict[str, Floats], file: Path) -> None:
-    """Plot the images above the atoms."""
+def denoise_photograph(file: Path) -> None:
+    """Run the example of the gallery that denoises a photograph, and save its figure."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure = Figure(figsize=(11, 6.9), layout="constrained")
-    parts: Any = figure.subfigures(2, 1, height_ratios=(1.35, 1))
-    top, bottom = parts
-    for ax, (title, image) in zip(top.subplots(1, len(images)), images.items(), strict=True):
-        show_image(ax, image, title)
-    plot_atoms(atoms, n_columns=16, ax=bottom.subplots()).set_title(
-        f"The {len(atoms)} atoms with the largest codes, learned from the noisy photograph",
-        fontsize=10,
-    )
-    figure.savefig(file, dpi=110)
+    plt.switch_backend("Agg")  # show opens no window
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")
+        runpy.run_path(str(DENOISING))
+    plt.savefig(file, dpi=110)
+    plt.close("all")
 
 
 def main() -> None:
@@ -238,7 +203,8 @@ def main() -> None:
     file = parser.parse_args().out / "demo.png"
     start = time.perf_counter()
     compare_on_digits()
-    save_figure(*denoise_photograph(), file)
+    console.print("\nThe example examples/gallery/plot_denoising.py:")
+    denoise_photograph(file)
     console.print(f"Finished in {time.perf_counter() - start:.0f} s. Figure: {file}")
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from lincode import SCNN
-from lincode.plotting import plot_atoms
+from lincode.plotting import AtomsDisplay
 
 N_DIGITS = 10
 FILE = Path(__file__).with_name("digits.png")
@@ -30,7 +30,8 @@ def main() -> None:
     figure = Figure(figsize=(9, 3.0), layout="constrained")
     panels: Any = figure.subfigures(1, 2, width_ratios=(1, 1.9))
     left, right = panels
-    plot_atoms(scnn, ax=left.subplots()).set_title("100 atoms", fontsize=10)
+    atoms = AtomsDisplay.from_estimator(scnn, sort_by=None, ax=left.subplots())
+    atoms.ax_.set_title("100 atoms", fontsize=10)
     right.suptitle("Digits, and reconstructions by transform_algorithm", fontsize=10)
     axes = right.subplots(len(rows), N_DIGITS)
     for (name, images), line in zip(rows.items(), axes, strict=True):

@@ -1,0 +1,83 @@
+"""Links that work both in the repository and in the site.
+
+The Markdown pages link to files of the repository with relative paths. Some of these files are
+pages of the site, where they have other names; so are the examples of the gallery. Links to the
+other files become downloads, which MyST does by itself, and links to folders become plain text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[1]
+ROOT = DOCS.parent
+PAGES = {
+    "benchmarks/README.md": "benchmarks",
+    "benchmarks/reconstruction.md": "benchmark_reconstruction",
+    "benchmarks/alpha_scale.md": "benchmark_alpha",
+    "CONTRIBUTING.md": "contributing",
+    "CHANGELOG.md": "changelog",
+    "README.md": "index",
+    "paper/results/paper/tables/claims.md": "paper_claims",
+}
+"""Files outside of this folder, and the pages that include them."""
+RESULTS = ROOT / "paper" / "results" / "paper" / "index.html"
+RESULTS_IN_SITE = "paper-results.html"
+GALLERY = ROOT / "examples" / "gallery"
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def site_links(text: str, folder: Path) -> str:
+    """Return the text of a Markdown file in ``folder`` with links that the site understands."""
+
+    def replaced(match: re.Match[str]) -> str:
+        image, label, target, anchor = match.groups(default="")
+        path = (folder / target).resolve()
+        if ":" in target or target.startswith("/") or not path.exists():
+            return match.group()
+        name = path.relative_to(ROOT).as_posix()
+        if path == RESULTS:
+            return f'<a href="{RESULTS_IN_SITE}">{label}</a>'
+        if name in PAGES:
+            return f"[{label}](/{PAGES[name]}.md{anchor})"
+        if path.is_dir():
+            return label
+        if path.parent == GALLERY:
+            return f"[{label}](/gallery/{path.stem}.rst)"
+        if path.suffix == ".md" and path.is_relative_to(DOCS):
+            return f"[{label}](/{path.relative_to(DOCS).as_posix()}{anchor})"
+        return f"{image}[{label}]({os.path.relpath(path, DOCS)}{anchor})"
+
+    return LINK.sub(replaced, text)
+
+
+def on_source_read(app: Any, docname: str, source: list[str]) -> None:
+    """Change the links of a page."""
+    path = Path(app.env.doc2path(docname))
+    if path.suffix == ".md":
+        source[0] = site_links(source[0], path.parent)
+
+
+def on_include_read(app: Any, relative_path: Path, parent: str, content: list[str]) -> None:
+    """Change the links of a file that a page includes."""
+    path = (DOCS / relative_path).resolve()
+    if path.suffix == ".md":
+        content[0] = site_links(content[0], path.parent)
+
+
+def copy_results(app: Any, exception: Exception | None) -> None:
+    """Copy the page of results of the reproduction, which is one file."""
+    if exception is None and app.builder.format == "html" and RESULTS.exists():
+        shutil.copyfile(RESULTS, Path(app.outdir) / RESULTS_IN_SITE)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the functions of this file."""
+    app.connect("source-read", on_source_read)
+    app.connect("include-read", on_include_read)
+    app.connect("build-finished", copy_results)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
