@@ -18,6 +18,7 @@ from lincode import SCNN, save
 from lincode.cli import commands, main
 from lincode.exceptions import InvalidInputError
 from lincode.files import FOREIGN_SECONDS, atomic_write, remove_old_temporary_files
+from lincode.vectors import open_vectors
 
 ROOT = Path(__file__).parents[1]
 fcntl = pytest.importorskip("fcntl", reason="the platform has no locks")
@@ -108,7 +109,16 @@ def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_sigterm_deletes_temporary_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (signal.SIGTERM, 143, b"lincode: terminated."),
+        (signal.SIGINT, 130, b"lincode: interrupted."),
+    ],
+)
+def test_signals_end_commands_that_wait_for_input(
+    tmp_path: Path, number: signal.Signals, code: int, message: bytes
+) -> None:
     X = np.random.default_rng(0).standard_normal((50, 3))
     save(SCNN(3, random_state=0).fit(X), tmp_path / "model")
     command = [sys.executable, "-m", "lincode", "encode", "model", "-", "-o", "codes.csv"]
@@ -117,14 +127,29 @@ def test_sigterm_deletes_temporary_files(tmp_path: Path) -> None:
         command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as process:
         assert process.stdin is not None
+        assert process.stderr is not None
         process.stdin.write(b"1,2,3\n" * 10)  # and more would follow
         process.stdin.flush()
         wait_for_part(tmp_path)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate()
-    assert process.returncode == 143
-    assert err.splitlines()[-1] == b"lincode: terminated."
+        process.send_signal(number)
+        try:
+            assert process.wait(60) == code  # while standard input is open
+        finally:
+            process.kill()
+        assert process.stderr.read().splitlines()[-1] == message
     assert os.listdir(tmp_path) == ["model"]
+
+
+def test_standard_input_after_a_line_of_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"# title\na,b\n1,2\n3,4\n")
+    os.close(writing)
+    with open(reading, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert stdin.buffer.read(8) == b"# title\n"
+        vectors = open_vectors("-")
+        assert vectors.names == ["a", "b"]
+        np.testing.assert_array_equal(np.vstack(list(vectors.blocks())), [[1, 2], [3, 4]])
 
 
 def test_sigterm_while_a_library_replaces_exceptions(

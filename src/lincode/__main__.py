@@ -1,8 +1,6 @@
 """Run the command line interface with ``python -m lincode``."""
 
-import sys
-
-from lincode.cli import main
+from lincode.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 from sklearn.exceptions import NotFittedError
 
@@ -79,6 +80,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_message(f"{error.strerror}{file}.")
         return INVALID_INPUT
     return 0
+
+
+def run() -> NoReturn:
+    """Run the command of this process and exit with its exit code."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        # A thread of pyarrow may still wait for standard input. The shutdown of the interpreter
+        # would wait for this thread, or abort. Everything is written and closed at this point.
+        os._exit(code)
+    sys.exit()
 
 
 @contextmanager

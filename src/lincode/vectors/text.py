@@ -25,6 +25,7 @@ from lincode.vectors.columns import (
     select_columns,
 )
 from lincode.vectors.formats import STDIN, file_format, import_pyarrow, is_gzip
+from lincode.vectors.interruptible import interruptible
 from lincode.vectors.limits import SizeLimit, limited
 
 BLOCK_BYTES = 4 * 2**20
@@ -149,7 +150,7 @@ class TextFile:
         if self.path == STDIN:
             if not self._stdin_head:
                 raise InvalidInputError("standard input can be read only once.")
-            stream = _Replay(self._stdin_head, sys.stdin.buffer)
+            stream = _Replay(self._stdin_head + _buffered(sys.stdin.buffer), _raw(sys.stdin.buffer))
             self._stdin_head = b""
             return io.BufferedReader(stream, 2**20)
         if is_gzip(self.path):
@@ -158,6 +159,9 @@ class TextFile:
 
     def blocks(self) -> Iterator[NDArray[Any]]:
         """Yield the rows as arrays of float64. Standard input can be read only once."""
+        return interruptible(self._blocks()) if self.path == STDIN else self._blocks()
+
+    def _blocks(self) -> Iterator[NDArray[Any]]:
         pa = self.pyarrow
         columns = [f"column {j}" for j in range(self.n_columns)]
         chosen = [columns[j] for j in self.selected]
@@ -234,6 +238,21 @@ class _Replay(io.RawIOBase):
         self.head = self.head[len(data) :]
         buffer[: len(data)] = data
         return len(data)
+
+
+def _buffered(stream: BinaryIO) -> bytes:
+    """Return the bytes that a buffered stream has read already, but not returned."""
+    if not isinstance(stream, io.BufferedReader):
+        return b""
+    return stream.read(len(stream.peek()))
+
+
+def _raw(stream: BinaryIO) -> Any:
+    """Return the stream without its buffer.
+
+    The buffer of standard input has a lock. If a thread holds it, Python cannot exit.
+    """
+    return stream.raw if isinstance(stream, io.BufferedReader) else stream
 
 
 def _is_number(cell: str) -> bool:

@@ -1,0 +1,42 @@
+"""Wait for the next item of an iterator so that signals are still handled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+def interruptible(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield the items, each of which is computed in a thread when it is needed.
+
+    Python handles signals such as Ctrl-C between the steps of the main thread. It could not do so
+    while the main thread waits in compiled code for data that may never come. Here it waits for a
+    thread instead. If a signal raises an exception, a thread that still waits is left behind.
+    """
+    end: Any = object()
+    wanted: SimpleQueue[bool] = SimpleQueue()
+    computed: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def compute() -> None:
+        while wanted.get():
+            try:
+                computed.put((next(items, end), None))
+            except BaseException as error:
+                computed.put((end, error))
+
+    Thread(target=compute, name="lincode-read", daemon=True).start()
+    try:
+        while True:
+            wanted.put(True)
+            item, error = computed.get()
+            if error is not None:
+                raise error
+            if item is end:
+                return
+            yield item
+    finally:
+        wanted.put(False)
