@@ -193,11 +193,12 @@ def _numbers(name: str, values: Any) -> NDArray[np.floating[Any]]:
 
 def _labels(name: str, values: Any) -> NDArray[Any]:
     """Return labels of any type as an array."""
-    if issparse(values) or values is None or isinstance(values, str | bytes):
+    labels = np.empty(()) if issparse(values) else _array(name, values)
+    if labels.ndim == 0:  # a single label, or an object that is not array-like
         raise InvalidInputError(
             f"{name} must be a sequence of labels, got {type(values).__name__}."
         )
-    return _array(name, values)
+    return labels
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
-from lincode.estimators.sparsenet import Sparsenet
+from lincode.estimators.sparsenet import Sparsenet, check_penalty
 from lincode.estimators.stored_state import GRAM_FIELDS, STREAM_FIELDS, check_stream
 from lincode.exceptions import InvalidInputError
 from lincode.schema import (
@@ -130,10 +130,9 @@ def check_calibration(values: Values) -> None:
             check_products("refined_encoder_ and decoder_", values["refined_encoder_"], D)
 
 
-def check_penalty(values: Values) -> None:
+def check_sparsenet(values: Values) -> None:
     """Check that the gradient of the penalty of Sparsenet is representable."""
-    if values["alpha_"] > LARGEST * values["sigma_"]:
-        raise InvalidInputError(f"alpha_ / sigma_ must be at most {LARGEST:.0e}.")
+    check_penalty(values["alpha_"], values["sigma_"])
 
 
 def check_batches(values: Values) -> None:
@@ -215,7 +214,7 @@ MODEL_CLASSES = {
             {},
             (check_energies, check_dtypes, check_layers),
         ),
-        ModelClass(Sparsenet, SPARSENET, {}, (check_energies, check_penalty)),
+        ModelClass(Sparsenet, SPARSENET, {}, (check_energies, check_sparsenet)),
     )
 }
 """The only classes that can be stored and loaded."""

@@ -104,6 +104,11 @@ def test_scales_whose_cubes_overflow_are_refused(cls: Any, scale: float, dtype: 
         cls(2, max_iter=2).fit((scale * X).astype(dtype))
 
 
+def test_a_steep_penalty_of_sparsenet_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"alpha / sigma must be at most .* sigma=0.1"):
+        Sparsenet(3, sigma=0.1).fit(1e100 * X)
+
+
 @pytest.mark.parametrize("cls", [SAANN, ASCNN])
 @pytest.mark.parametrize(
     ("scale", "dtype"),
@@ -177,6 +182,7 @@ def test_metrics_of_unusual_codes() -> None:
     assert sparsity(scipy.sparse.csr_array(np.eye(2)), -1.0) == 0
     assert rms_error([[1e300]], [[-1e300]]) == pytest.approx(2e300)
     assert_array_equal(rms_error([[0.0]], [[0.0]]), 0)
+    lazy: Any = pl.LazyFrame({"y": [1, 2]})
     calls: list[Callable[[], Any]] = [
         lambda: rms_error([[1.0], [1.0, 2.0]], [[1.0]]),
         lambda: rms_error([[np.nan]], [[1.0]]),
@@ -184,6 +190,10 @@ def test_metrics_of_unusual_codes() -> None:
         lambda: sparsity([[1j]]),
         lambda: sparsity([[1.0]], float("nan")),
         lambda: error_rate([[1], [1, 2]], [1]),
+        lambda: error_rate(lazy, lazy),
+        lambda: error_rate(None, None),  # type: ignore[arg-type]
+        lambda: error_rate("text", "text"),
+        lambda: error_rate(scipy.sparse.eye_array(2), scipy.sparse.eye_array(2)),
     ]
     for call in calls:
         with pytest.raises(InvalidInputError, match="must"):

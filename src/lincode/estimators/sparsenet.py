@@ -186,6 +186,7 @@ class Sparsenet(BaseGradientNetwork):
                 f"sigma must be between {1 / LARGEST:.0e} and {LARGEST:.0e} and alpha at most"
                 f" {LARGEST**1.9:.0e}, got sigma={self.sigma_:.3g} and alpha={self.alpha_:.3g}."
             )
+        check_penalty(self.alpha_, self.sigma_)
         D = rng.standard_normal((self._n_units(X), X.shape[1]))
         D /= np.linalg.norm(D, axis=1, keepdims=True)
         variance = np.full(len(D), goal)
@@ -260,3 +261,12 @@ class Sparsenet(BaseGradientNetwork):
         check_number("code_steps", self.code_steps, 1, integer=True)
         check_number("transform_tol", self.transform_tol, 0)
         check_number("transform_max_iter", self.transform_max_iter, 1, integer=True)
+
+
+def check_penalty(alpha: float, sigma: float) -> None:
+    """Check that the squared slope of the penalty, up to alpha / sigma, is representable."""
+    if alpha > LARGEST * sigma:
+        raise InvalidInputError(
+            f"alpha / sigma must be at most {LARGEST:.0e}, got alpha={alpha:.3g} and"
+            f" sigma={sigma:.3g}. By default both follow the scale of X."
+        )
