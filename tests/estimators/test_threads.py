@@ -1,6 +1,7 @@
 """The number of threads that fit, transform and score use."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,8 @@ class Observer:
                 self.active += 1
                 self.most_active = max(self.most_active, self.active)
                 self.limits.append(present_limit())
+            if self.most_active < 2:
+                time.sleep(1e-3)  # so that other threads start on a busy machine too
             try:
                 return function(*args, **kwargs)
             finally:
