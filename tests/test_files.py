@@ -97,6 +97,22 @@ def test_a_new_file_that_was_deleted_before_it_was_locked(
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_interruptions_while_the_file_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fcntl, "flock", interrupt)
+    with (
+        pytest.warns(ResourceWarning, match="unclosed"),
+        pytest.raises(KeyboardInterrupt),
+        atomic_write(tmp_path / "a"),
+    ):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
 def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(37, "No locks available")
@@ -124,7 +140,13 @@ def test_signals_end_commands_that_wait_for_input(
     command = [sys.executable, "-m", "lincode", "encode", "model", "-", "-o", "codes.csv"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(
-        command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        command,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        # Shells start processes in the background with SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
@@ -152,14 +174,15 @@ def test_standard_input_after_a_line_of_it_was_read(monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(np.vstack(list(vectors.blocks())), [[1, 2], [3, 4]])
 
 
+@pytest.mark.parametrize("other", [ValueError("Operation cancelled"), SystemExit(1)])
 def test_sigterm_while_a_library_replaces_exceptions(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    other: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(_: object) -> None:
         try:
             signal.raise_signal(signal.SIGTERM)
         except BaseException as error:
-            raise ValueError("Operation cancelled") from error
+            raise other from error
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(commands, "info", run)

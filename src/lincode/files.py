@@ -81,14 +81,13 @@ def atomic_write(
     """
     target = check_output_path(path)
     # The tempfile module is not used because only the owner can read its files.
+    named = temporary is not None
     if temporary is None:
         remove_old_temporary_files(target.parent)
-        file = _new_temporary_file(target.parent)
-    else:
-        file = open(temporary, "wb")  # noqa: SIM115 (it is closed below)
-    temporary = Path(file.name)
+        name = f"{PREFIX}{_computer()}-{secrets.token_hex(6)}{SUFFIX}"
+        temporary = target.parent / name
     try:
-        with file:
+        with open(temporary, "wb") if named else _create_locked(temporary) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -123,10 +122,9 @@ def remove_old_temporary_files(folder: Path) -> None:
                 path.unlink()
 
 
-def _new_temporary_file(folder: Path) -> BinaryIO:
-    """Create a temporary file with a new name, and lock it if the file system has locks."""
+def _create_locked(path: Path) -> BinaryIO:
+    """Create a temporary file, and lock it if the file system has locks."""
     while True:
-        path = folder / f"{PREFIX}{_computer()}-{secrets.token_hex(6)}{SUFFIX}"
         file = open(path, "xb")  # noqa: SIM115 (the caller closes it)
         if fcntl is None:
             return file

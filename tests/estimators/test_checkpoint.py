@@ -127,14 +127,23 @@ def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def interrupt_in(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, n_calls: int) -> None:
-    """Press Ctrl-C at the end of a method, in the middle of an iteration or a batch."""
+def interrupt_in(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    n_calls: int,
+    error: BaseException | None = None,
+) -> None:
+    """Press Ctrl-C at the end of a method, in the middle of an iteration or a batch.
+
+    Another exception than KeyboardInterrupt may be given.
+    """
     method, calls = getattr(owner, name), iter(range(n_calls - 1))
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         result = method(*arguments, **options)
         if next(calls, None) is None:
-            raise KeyboardInterrupt
+            raise error or KeyboardInterrupt
         return result
 
     monkeypatch.setattr(owner, name, interrupted)
@@ -191,6 +200,16 @@ def test_ctrl_c_saves_the_last_complete_iteration(
     assert message in capsys.readouterr().out.splitlines()
     np.testing.assert_allclose(model.energy_path_[: seen[0]], expected.energy_path_[: seen[0]])
     np.testing.assert_allclose(model.energy_, expected.energy_, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("error", "saved"), [(SystemExit(143), True), (ValueError(), False)])
+def test_exit_in_the_handler_of_a_signal_saves_the_last_complete_batch(
+    error: BaseException, saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_in(monkeypatch, MiniBatchSCNN, "_learn_batch", 3, error)
+    with pytest.raises(type(error)):
+        estimator("batches", checkpoint_path=tmp_path / "checkpoint").fit(samples()[:2000])
+    assert (tmp_path / "checkpoint").exists() == saved
 
 
 def test_ctrl_c_before_the_first_batch_is_complete_saves_nothing(

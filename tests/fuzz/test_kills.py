@@ -40,6 +40,8 @@ COMMANDS: dict[str, list[str]] = {
     "fit, batches": ["fit", "X.csv", "-m", str(M), "--batch-size", "300", "--max-iter", "2"],
 }
 CHECKPOINT = ["--checkpoint-path", "checkpoint", "--checkpoint-every", "0", "-o", "model", "-q"]
+STDERR = "stderr.txt"
+"""What the last process has printed, in the folder of the inputs."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,7 +84,7 @@ def files(folder: Path) -> set[str]:
 def run_command(folder: Path, arguments: list[str]) -> None:
     """Run a command; the process ends with its exit code."""
     os.chdir(folder)
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+    sys.stderr = open(folder.parent / STDERR, "w")  # noqa: SIM115 (until the process ends)
     sys.exit(main(arguments))
 
 
@@ -102,14 +104,14 @@ def kill_after(process: Any, seconds: float, number: signal.Signals) -> bool:
     if killed:
         os.kill(process.pid, number)
         process.join()
-        assert process.exitcode in (-number, 128 + number, 0)
+        assert process.exitcode in (-number, 128 + number, 0), (inputs() / STDERR).read_text()
     return killed
 
 
 def complete(folder: Path, arguments: list[str]) -> None:
     process = start(run_command, folder, arguments)
     process.join()
-    assert process.exitcode == 0
+    assert process.exitcode == 0, (inputs() / STDERR).read_text()
 
 
 @functools.cache
@@ -213,7 +215,7 @@ def test_killed_save(moment: float) -> None:
 
 def reproduce(out: Path) -> None:
     """Reproduce one experiment at the smoke scale; the process ends with the exit code."""
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+    sys.stdout = sys.stderr = open(out.parent / STDERR, "w")  # noqa: SIM115 (until the process ends)
     arguments = ["reproduce", "pca", "--embedded", "--jobs", "1"]
     sys.exit(reproduction([*arguments, "--out", str(out)]))
 

@@ -111,7 +111,9 @@ def _raise_on_sigterm() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except Exception as error:
+    except TerminatedError:
+        raise
+    except BaseException as error:
         # pyarrow has a handler of its own, and libraries may replace the exception of ours.
         if received or type(error).__name__ == "ArrowCancelled":
             raise TerminatedError from error

@@ -156,15 +156,19 @@ class Checkpoint:
 
     @contextmanager
     def saved_on_interrupt(self) -> Iterator[None]:
-        """After Ctrl-C in this block, save the state after the last complete iteration."""
+        """After an interruption in this block, save the state after the last complete iteration.
+
+        Interruptions are Ctrl-C, ``sys.exit`` in a handler of a signal, and SIGTERM of a command.
+        """
         try:
             yield
-        except KeyboardInterrupt:
-            if self.path is not None and self.unsaved is not None:
+        except BaseException as error:
+            interrupted = not isinstance(error, Exception)
+            if interrupted and self.path is not None and self.unsaved is not None:
                 try:
                     self._save(self.path)
-                except OSError as error:  # the program must still end
-                    warn_user(f"the checkpoint {self.path} could not be written: {error}.")
+                except OSError as cause:  # the program must still end
+                    warn_user(f"the checkpoint {self.path} could not be written: {cause}.")
             raise
 
     def _save(self, path: Path) -> None:

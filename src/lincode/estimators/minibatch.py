@@ -232,7 +232,7 @@ class MiniBatchSCNN(BaseSCNN):
         interruption, bit for bit. The file is deleted when training is finished.
     checkpoint_every : float, default=60
         The number of seconds between two checkpoints. 0 means one after each batch. After
-        Ctrl-C, the last complete batch is saved as well.
+        Ctrl-C or ``sys.exit``, the last complete batch is saved as well.
     verbose : int, default=0
         If above 0, one line per batch is logged, with the elapsed time and an upper bound of the
         time that remains; see docs/progress.md.

@@ -187,7 +187,7 @@ class SCNN(BaseSCNN):
         (``init_size``), and with ``solver="paper"`` a checkpoint is not possible.
     checkpoint_every : float, default=60
         The number of seconds between two checkpoints. 0 means one after each iteration. After
-        Ctrl-C, the last complete iteration is saved as well.
+        Ctrl-C or ``sys.exit``, the last complete iteration is saved as well.
     verbose : int, default=0
         If above 0, one line per outer iteration is logged, with the elapsed time and an estimate of
         the time that remains; see docs/progress.md.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+WAIT_SECONDS = 0.2
+"""The longest wait after which signals are handled."""
 
 
 def interruptible(items: Iterator[Item]) -> Iterator[Item]:
@@ -15,7 +18,8 @@ def interruptible(items: Iterator[Item]) -> Iterator[Item]:
 
     Python handles signals such as Ctrl-C between the steps of the main thread. It could not do so
     while the main thread waits in compiled code for data that may never come. Here it waits for a
-    thread instead. If a signal raises an exception, a thread that still waits is left behind.
+    thread instead, with a timeout, because a signal that arrives just before a wait does not end
+    it. If a signal raises an exception, a thread that still waits is left behind.
     """
     end: Any = object()
     wanted: SimpleQueue[bool] = SimpleQueue()
@@ -32,7 +36,7 @@ def interruptible(items: Iterator[Item]) -> Iterator[Item]:
     try:
         while True:
             wanted.put(True)
-            item, error = computed.get()
+            item, error = _wait_for(computed)
             if error is not None:
                 raise error
             if item is end:
@@ -40,3 +44,9 @@ def interruptible(items: Iterator[Item]) -> Iterator[Item]:
             yield item
     finally:
         wanted.put(False)
+
+
+def _wait_for(queue: SimpleQueue[Item]) -> Item:
+    while True:
+        with suppress(Empty):
+            return queue.get(timeout=WAIT_SECONDS)
