@@ -277,15 +277,23 @@ def test_clone_keeps_the_client_and_pickle_does_not(
     assert_array_equal(loaded.transform(digits), fitted.transform(digits))
 
 
-def count_chunks() -> int:
+def chunks_in_memory() -> list[Chunk]:
+    """Return the chunks that exist. The workers of ``client`` are threads of this process."""
+    gc.collect()
     # isinstance would follow weak proxies, whose objects may no longer exist.
-    return sum(type(thing) is Chunk for thing in gc.get_objects())
+    return [thing for thing in gc.get_objects() if type(thing) is Chunk]
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_workers_forget_the_chunks(client: Client, digits: Any, fails: bool) -> None:
+@pytest.mark.usefixtures("client")
+def test_workers_forget_the_chunks(digits: Any, fails: bool) -> None:
+    others = chunks_in_memory()
+
+    def new_chunks() -> list[Chunk]:
+        return [chunk for chunk in chunks_in_memory() if all(chunk is not x for x in others)]
+
     def callback(iteration: lincode.Iteration) -> bool:
-        assert sum(client.run(count_chunks).values()) > 0
+        assert new_chunks()
         if fails:
             raise KeyError("stop")
         return True
@@ -298,8 +306,10 @@ def test_workers_forget_the_chunks(client: Client, digits: Any, fails: bool) -> 
     else:
         model.fit(X)
     deadline = time.monotonic() + TIMEOUT
-    while sum(client.run(count_chunks).values()):
-        assert time.monotonic() < deadline, "the workers still have chunks"
+    while remaining := new_chunks():
+        used_by = [type(user) for chunk in remaining for user in gc.get_referrers(chunk)]
+        assert time.monotonic() < deadline, f"there are still chunks, used by {used_by}"
+        del remaining
         time.sleep(0.1)
 
 
