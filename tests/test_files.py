@@ -113,6 +113,24 @@ def test_interruptions_while_the_file_is_created(
     assert os.listdir(tmp_path) == []
 
 
+def test_pipes_and_links_in_the_folder_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("other")
+    (tmp_path / ".lincode-link.part").symlink_to(tmp_path / "other")
+    os.mkfifo(tmp_path / ".lincode-pipe.part")
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"text")
+    names = [".lincode-link.part", ".lincode-pipe.part", "a", "other"]
+    assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_private_files_are_private_while_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "a").chmod(0o600)
+    with atomic_write(tmp_path / "a") as file:
+        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
 def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(37, "No locks available")

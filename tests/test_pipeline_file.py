@@ -25,6 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 import lincode
 from lincode import ASCNN, SAANN, SCNN, SCNNCV, MiniBatchSCNN, SparseCoder, Sparsenet
 from lincode.cli import main
+from lincode.estimators.progress import HAS_CALLBACKS
 from lincode.exceptions import InvalidInputError, ModelFileError
 from lincode.model_file import FORMAT, describe
 from lincode.pipeline_file import ENTRY, TRUSTED
@@ -178,6 +179,26 @@ def print_iteration(iteration: Any) -> None:
     pass
 
 
+def test_callbacks_and_checkpoints_are_not_saved(tmp_path: Path) -> None:
+    model = fitted(StandardScaler(), scnn(checkpoint_path=tmp_path / "checkpoint"))
+    if HAS_CALLBACKS:
+        model.set_callbacks(lincode.EnergyMonitor())
+        model[-1].set_callbacks(lincode.EnergyMonitor())
+    loaded = again(model, tmp_path)
+    assert_array_equal(loaded.transform(X), model.transform(X))
+    assert loaded[-1].checkpoint_path is None
+    assert model[-1].checkpoint_path == tmp_path / "checkpoint"  # the saved model is unchanged
+    assert "_skl_callbacks" not in vars(loaded[-1])
+    assert ("_skl_callbacks" in vars(model[-1])) == HAS_CALLBACKS
+
+
+def test_paths_of_checkpoints_in_files_are_not_used(tmp_path: Path) -> None:
+    model = fitted(StandardScaler(), scnn())
+    model[-1].checkpoint_path = str(tmp_path / "checkpoint")
+    (tmp_path / "model").write_bytes(with_header(skops_io.dumps(model), ABOUT))
+    assert lincode.load(tmp_path / "model")[-1].checkpoint_path is None
+
+
 def test_unfitted_pipelines_are_not_saved(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         lincode.save(make_pipeline(StandardScaler(), SCNN()), tmp_path / "model")
@@ -270,7 +291,14 @@ def test_files_of_others_and_of_later_versions(pipeline: Any, tmp_path: Path) ->
         lincode.load(path)
 
 
-@pytest.mark.parametrize("change", ["shape", "missing", "parameter"])
+def test_a_header_that_is_not_text(pipeline: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(with_header(skops_io.dumps(pipeline), ABOUT | {"saved": 5}))
+    with pytest.raises(ModelFileError, match="model is damaged: saved must be a string"):
+        lincode.load(path)
+
+
+@pytest.mark.parametrize("change", ["shape", "missing", "parameter", "list"])
 def test_networks_in_a_pipeline_are_checked(change: str, tmp_path: Path) -> None:
     model = fitted(StandardScaler(), scnn())
     network = model[-1]
@@ -278,6 +306,8 @@ def test_networks_in_a_pipeline_are_checked(change: str, tmp_path: Path) -> None
         network.gains_ = network.gains_[:-1]
     elif change == "missing":
         del network.usage_
+    elif change == "list":
+        network.decoder_ = [[float("nan")] * 6] * 8
     else:
         network.alpha = "unknown"
     path = tmp_path / "model"

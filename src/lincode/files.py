@@ -8,6 +8,7 @@ import os
 import platform
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -58,15 +59,12 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def atomic_write(
-    path: str | os.PathLike[str], *, temporary: Path | None = None
-) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces ``path`` only when it is complete.
 
     The data go to a temporary file in the same folder. After an error or Ctrl-C the temporary
     file is deleted, and a file that existed at ``path`` is unchanged. If the process is killed, the
-    temporary file remains, and the next call for a file in this folder deletes it. Its name is
-    random, unless ``temporary`` is given; then a file of this name is overwritten.
+    temporary file remains, and the next call for a file in this folder deletes it.
 
     Examples
     --------
@@ -81,13 +79,11 @@ def atomic_write(
     """
     target = check_output_path(path)
     # The tempfile module is not used because only the owner can read its files.
-    named = temporary is not None
-    if temporary is None:
-        remove_old_temporary_files(target.parent)
-        name = f"{PREFIX}{_computer()}-{secrets.token_hex(6)}{SUFFIX}"
-        temporary = target.parent / name
+    remove_old_temporary_files(target.parent)
+    temporary = target.parent / f"{PREFIX}{_computer()}-{secrets.token_hex(6)}{SUFFIX}"
+    mode = target.stat().st_mode if target.exists() else 0o666
     try:
-        with open(temporary, "wb") if named else _create_locked(temporary) as file:
+        with _create_locked(temporary, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -115,17 +111,30 @@ def remove_old_temporary_files(folder: Path) -> None:
         return
     for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
         # A file that belongs to another user, or that another process has just deleted, is skipped.
-        with suppress(OSError), open(path, "rb") as file:
+        with suppress(OSError), open(path, "rb", opener=_open_now) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                continue
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            age = time.time() - os.fstat(file.fileno()).st_mtime
+            age = time.time() - status.st_mtime
             if path.name.startswith(f"{PREFIX}{_computer()}-") or age > FOREIGN_SECONDS:
                 path.unlink()
 
 
-def _create_locked(path: Path) -> BinaryIO:
-    """Create a temporary file, and lock it if the file system has locks."""
+def _open_now(path: str, flags: int) -> int:
+    """Open a file without waiting, as for the writer of a pipe. Symbolic links are refused."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+
+
+def _create_locked(path: Path, mode: int) -> BinaryIO:
+    """Create a temporary file, and lock it if the file system has locks.
+
+    Nobody may do more with it than ``mode`` permits.
+    """
     while True:
-        file = open(path, "xb")  # noqa: SIM115 (the caller closes it)
+        file = open(  # noqa: SIM115 (the caller closes it)
+            path, "xb", opener=lambda name, flags: os.open(name, flags, mode & 0o666)
+        )
         if fcntl is None:
             return file
         try:

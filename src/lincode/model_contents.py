@@ -27,6 +27,17 @@ NOT_STORED = ("checkpoint_path",)
 write to a file that its own file names."""
 
 
+def is_own(model: Any) -> bool:
+    """Return whether a model is one of the networks that are stored here."""
+    entry = MODEL_CLASSES.get(type(model).__name__)
+    return entry is not None and type(model) is entry.cls
+
+
+def forget_paths(model: Any) -> None:
+    """Set the parameters that are not stored to None."""
+    model.set_params(**{name: None for name in NOT_STORED if name in model.get_params(deep=False)})
+
+
 def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Convert a fitted estimator to values for JSON and C-contiguous arrays.
 
@@ -38,12 +49,12 @@ def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         be stored).
     tensors : dict of str to array
     """
-    entry = MODEL_CLASSES.get(type(model).__name__)
-    if entry is None or type(model) is not entry.cls:
+    if not is_own(model):
         raise InvalidInputError(
             f"model must be one of {', '.join(MODEL_CLASSES)}, SCNNCV, or a fitted pipeline or"
             f" estimator of scikit-learn, got {type(model).__name__}."
         )
+    entry = MODEL_CLASSES[type(model).__name__]
     check_is_fitted(model)
     model._check_parameters()
     arrays = {name: np.asarray(attrgetter(name)(model)) for name in entry.arrays()}
@@ -71,12 +82,16 @@ def pack(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _array_or_none(model: Any, name: str) -> Any:
-    """Return a nested attribute if it exists and is an array."""
+    """Return a nested attribute if it exists. It must be an array."""
     try:
         value = attrgetter(name)(model)
     except AttributeError:
         return None
-    return value if isinstance(value, np.ndarray) else None
+    if isinstance(value, StreamGram):  # its parts are stored
+        return None
+    if not isinstance(value, np.ndarray):
+        raise InvalidInputError(f"{name} must be an array, got {type(value).__name__}.")
+    return value
 
 
 def _pack_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Any], list[str]]:

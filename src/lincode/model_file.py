@@ -19,7 +19,7 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.estimators.cv import SCNNCV
-from lincode.exceptions import ModelFileError
+from lincode.exceptions import InvalidInputError, ModelFileError
 from lincode.messages import printable
 from lincode.model_contents import pack, unpack
 from lincode.model_schema import MODEL_CLASSES
@@ -169,8 +169,11 @@ def describe(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """
     name = os.fspath(path)
     if is_pipeline_file(name):
-        pipeline, about = read_pipeline(name, FORMAT)
-        return pipeline, _about(about)
+        pipeline, header = read_pipeline(name, FORMAT)
+        try:
+            return pipeline, _about(header)
+        except InvalidInputError as error:
+            raise ModelFileError(f"{name} is damaged: {error}") from error
     header, tensors = MODEL_FILE.read(name)
     _check_header(name, header)
     try:

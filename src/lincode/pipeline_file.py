@@ -9,6 +9,7 @@ estimators after loading.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -30,7 +31,7 @@ from lincode.estimators.cv import SCNNCV
 from lincode.estimators.sparse_coder import SparseCoder
 from lincode.exceptions import InvalidInputError, MissingDependencyError, ModelFileError
 from lincode.files import atomic_write
-from lincode.model_contents import pack
+from lincode.model_contents import forget_paths, is_own, pack
 from lincode.model_schema import MODEL_CLASSES
 from lincode.networks.scnn import Momentum
 from lincode.networks.scnn_minibatch import Stream
@@ -83,6 +84,7 @@ def write_pipeline(path: str | os.PathLike[str], model: Any, about: dict[str, An
     skops_io = import_skops()
     check_is_fitted(model)
     name = type(model).__name__
+    model = _without_local_parts(model, {})
     try:
         data = skops_io.dumps(model)
     except DUMP_ERRORS as error:
@@ -238,6 +240,35 @@ def _parts(model: Any) -> Iterator[tuple[str, Any]]:
             waiting.extend((f"{path}[{i}]", part) for i, part in enumerate(value))
 
 
+def _without_local_parts(value: Any, copies: dict[int, Any]) -> Any:
+    """Return a model without what belongs to this process: callbacks and paths of checkpoints.
+
+    Estimators, lists, tuples and dicts are copied if something in them changes. ``copies`` are the
+    results for the objects that were met already, by their identities.
+    """
+    if id(value) in copies:
+        return copies[id(value)]
+    changed = copies[id(value)] = value
+    if isinstance(value, BaseEstimator):
+        changed = copies[id(value)] = copy.copy(value)
+        if hasattr(changed, "set_callbacks"):
+            changed.set_callbacks()
+        if is_own(changed):
+            forget_paths(changed)
+        for name, part in list(vars(changed).items()):
+            vars(changed)[name] = _without_local_parts(part, copies)
+    elif isinstance(value, dict):
+        parts = {key: _without_local_parts(part, copies) for key, part in value.items()}
+        if any(parts[key] is not value[key] for key in value):
+            changed = copies[id(value)] = copy.copy(value)
+            changed.update(parts)
+    elif type(value) in (list, tuple):
+        items = [_without_local_parts(part, copies) for part in value]
+        if any(new is not old for new, old in zip(items, value, strict=True)):
+            changed = copies[id(value)] = type(value)(items)
+    return changed
+
+
 def _is_object_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 0
 
@@ -257,8 +288,8 @@ def _not_storable(model: Any) -> str:
 
 def _check_own(estimator: Any) -> None:
     """Check the attributes of an estimator of lincode as those in a file of a single estimator."""
-    entry = MODEL_CLASSES.get(type(estimator).__name__)
-    if entry is not None and type(estimator) is entry.cls:
+    if is_own(estimator):
+        forget_paths(estimator)
         if hasattr(estimator, "components_"):
             pack(estimator)
         else:

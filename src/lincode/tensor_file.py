@@ -48,17 +48,9 @@ class FileKind:
     """The exception for files that cannot be read"""
 
     def write(
-        self,
-        path: str | os.PathLike[str],
-        header: dict[str, Any],
-        tensors: dict[str, Any],
-        *,
-        temporary: Path | None = None,
+        self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Any]
     ) -> None:
-        """Write C-contiguous arrays and a header for JSON, completely or not at all.
-
-        ``temporary`` is that of ``atomic_write``.
-        """
+        """Write C-contiguous arrays and a header for JSON, completely or not at all."""
         from safetensors.numpy import save as to_bytes  # Imported only when a file is written.
 
         text = json.dumps(header, allow_nan=False)
@@ -69,7 +61,7 @@ class FileKind:
                 f" {_header_bytes(data)}; if init is a list, set it to an array, and use shorter"
                 " names of features."
             )
-        with atomic_write(path, temporary=temporary) as file:
+        with atomic_write(path) as file:
             file.write(data)
 
     def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:

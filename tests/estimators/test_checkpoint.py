@@ -315,7 +315,7 @@ def test_damaged_checkpoints_are_refused(left_behind: Path, tmp_path: Path, dama
         estimator("batches", checkpoint_path=path).fit(samples())
 
 
-def test_a_full_disk_keeps_the_last_checkpoint(
+def test_a_full_disk_keeps_the_last_checkpoint_and_training_goes_on(
     left_behind: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "checkpoint"
@@ -324,12 +324,40 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    def check(iteration: Any) -> None:
+        assert path.read_bytes() == left_behind.read_bytes()
+        assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]
+
+    expected = estimator("batches").fit(samples())
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
-        estimator("batches", checkpoint_path=path, checkpoint_every=0).fit(samples())
-    monkeypatch.undo()
-    assert path.read_bytes() == left_behind.read_bytes()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]
+    model = estimator("batches", checkpoint_path=path, checkpoint_every=0, callback=check)
+    with pytest.warns(UserWarning, match="No space left") as caught:
+        model.fit(samples())
+    assert len([w for w in caught if "No space left" in str(w.message)]) == 1
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+def test_files_beside_the_checkpoint_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("other")
+    (tmp_path / ".checkpoint.part").symlink_to(tmp_path / "other")
+    path = tmp_path / "checkpoint"
+    estimator("batches", max_iter=1, checkpoint_path=path, checkpoint_every=0).fit(samples())
+    assert (tmp_path / "other").read_text() == "other"
+    assert sorted(os.listdir(tmp_path)) == [".checkpoint.part", "other"]
+
+
+def test_numbers_of_numpy_are_the_same_parameters(tmp_path: Path) -> None:
+    def stop(iteration: Any) -> None:
+        if iteration.n_iter == 3:
+            raise KeyboardInterrupt
+
+    path, X = tmp_path / "checkpoint", samples()[:2000]
+    model = estimator("batches", max_iter=1, checkpoint_path=path, callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(alpha=np.float64(0.5), n_components=np.int64(M)).fit(X)
+    assert path.exists()
+    model.set_params(alpha=0.5, n_components=M, callback=None).fit(X)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

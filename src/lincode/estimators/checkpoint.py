@@ -21,7 +21,7 @@ from lincode.estimators.stored_state import STATE_CLASSES, check_state
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_number
 from lincode.exceptions import CheckpointError, InvalidInputError
-from lincode.files import check_output_path
+from lincode.files import check_output_path, remove_old_temporary_files
 from lincode.messages import printable
 from lincode.rows.memory import dense
 from lincode.rows.protocol import RowLengths
@@ -85,7 +85,7 @@ class Checkpoint:
     """
 
     def __init__(self, estimator: BaseEstimator, describe: Callable[[], dict[str, Any]]) -> None:
-        # The target of a symbolic link is written, and the temporary file is beside it.
+        # The target of a symbolic link is written.
         path = estimator.checkpoint_path
         self.path = None if path is None else _writable(path)
         self.every = float(estimator.checkpoint_every)
@@ -97,6 +97,8 @@ class Checkpoint:
         self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
         self.saved_at = time.monotonic()
         self.unsaved: Any = None
+        self.failed = False
+        """Whether the last attempt to save failed"""
 
     def load(self, cls: type[Any], m: int, p: int) -> Any:
         """Return the state that was stored, or None if there is no checkpoint.
@@ -152,7 +154,7 @@ class Checkpoint:
             return
         self.unsaved = state()
         if time.monotonic() - self.saved_at >= self.every:
-            self._save(self.path)
+            self._save_or_warn(self.path)
 
     @contextmanager
     def saved_on_interrupt(self) -> Iterator[None]:
@@ -165,19 +167,25 @@ class Checkpoint:
         except BaseException as error:
             interrupted = not isinstance(error, Exception)
             if interrupted and self.path is not None and self.unsaved is not None:
-                try:
-                    self._save(self.path)
-                except OSError as cause:  # the program must still end
-                    warn_user(f"the checkpoint {self.path} could not be written: {cause}.")
+                self._save_or_warn(self.path)
             raise
+
+    def _save_or_warn(self, path: Path) -> None:
+        """Save the state. If this is not possible, training still goes on, or is interrupted."""
+        self.saved_at = time.monotonic()
+        try:
+            self._save(path)
+        except OSError as error:
+            if not self.failed:
+                warn_user(f"the checkpoint {path} could not be written: {error}.")
+            self.failed = True
 
     def _save(self, path: Path) -> None:
         tensors: dict[str, Any] = {}
         packed = pack_state(self.unsaved, STATE_CLASSES, tensors)
         header = {"format": FORMAT, **self.identity, "state": packed}
-        CHECKPOINT_FILE.write(path, header, tensors, temporary=self._temporary(path))
-        self.saved_at = time.monotonic()
-        self.unsaved = None
+        CHECKPOINT_FILE.write(path, header, tensors)
+        self.unsaved, self.failed = None, False
 
     def remove(self) -> None:
         """Delete the checkpoint, because training is complete; see also ``keep_checkpoints``."""
@@ -186,15 +194,7 @@ class Checkpoint:
             kept.append(self)
         elif self.path is not None:
             self.path.unlink(missing_ok=True)
-            self._temporary(self.path).unlink(missing_ok=True)
-
-    @staticmethod
-    def _temporary(path: Path) -> Path:
-        """Return the file that is written before it replaces the checkpoint.
-
-        It always has the same name, so that a killed process leaves at most one such file.
-        """
-        return path.with_name(f".{path.name}.part")
+            remove_old_temporary_files(self.path.parent)
 
 
 def describe_data(
@@ -222,6 +222,8 @@ def _describe_parameters(estimator: BaseEstimator) -> dict[str, Any]:
             continue
         if isinstance(value, np.random.RandomState):
             value = "RandomState"
+        elif isinstance(value, np.generic):  # for example from np.linspace
+            value = value.item()
         try:
             described[name] = to_json(value)
         except InvalidInputError:
