@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lincode import SCNN, MiniBatchSCNN
 from lincode.core.energy import energy
-from lincode.estimators import minibatch as minibatch_module
+from lincode.estimators import batch_training as batch_training_module
 from lincode.estimators import scnn as scnn_module
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn_minibatch import Stream
@@ -178,7 +178,7 @@ def test_warning_before_training_if_all_codes_will_be_zero(
 
     monkeypatch.setattr(scnn_module, "train_in_stages", fail)
     monkeypatch.setattr(Stream, "learn", fail)
-    monkeypatch.setattr(minibatch_module, "learn_online", fail)
+    monkeypatch.setattr(batch_training_module, "learn_online", fail)
     X = np.zeros_like(digits) if alpha == "zero data" else digits
     network = kind(8, "0.1*max" if alpha == "zero data" else alpha, random_state=0)
     reason = "X is all zero" if alpha == "zero data" else r"alpha is .* must be below alpha_max"

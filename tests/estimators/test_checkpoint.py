@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from lincode import SCNN, MiniBatchSCNN, load, save
 from lincode.cli import main
+from lincode.estimators.batch_training import BatchTraining
 from lincode.exceptions import CheckpointError, InvalidInputError
 from lincode.networks.scnn import SCNNTraining
 from lincode.rows import chunks
@@ -168,7 +169,7 @@ def test_ctrl_c_saves_the_last_complete_batch(
         expected = train(estimator(kind, max_iter=1))
         model, seen = estimator(kind, max_iter=1, checkpoint_path=path), []
         with monkeypatch.context() as patch:
-            interrupt_in(patch, MiniBatchSCNN, "_learn_batch", 4)
+            interrupt_in(patch, BatchTraining, "learn", 4)
             with pytest.raises(KeyboardInterrupt):
                 train(model)
         assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]
@@ -206,7 +207,7 @@ def test_ctrl_c_saves_the_last_complete_iteration(
 def test_exit_in_the_handler_of_a_signal_saves_the_last_complete_batch(
     error: BaseException, saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupt_in(monkeypatch, MiniBatchSCNN, "_learn_batch", 3, error)
+    interrupt_in(monkeypatch, BatchTraining, "learn", 3, error)
     with pytest.raises(type(error)):
         estimator("batches", checkpoint_path=tmp_path / "checkpoint").fit(samples()[:2000])
     assert (tmp_path / "checkpoint").exists() == saved
@@ -215,7 +216,7 @@ def test_exit_in_the_handler_of_a_signal_saves_the_last_complete_batch(
 def test_ctrl_c_before_the_first_batch_is_complete_saves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupt_in(monkeypatch, MiniBatchSCNN, "_learn_batch", 1)
+    interrupt_in(monkeypatch, BatchTraining, "learn", 1)
     with pytest.raises(KeyboardInterrupt):
         estimator("batches", checkpoint_path=tmp_path / "checkpoint").fit(samples()[:2000])
     assert not list(tmp_path.iterdir())
@@ -228,7 +229,7 @@ def test_ctrl_c_ends_the_program_if_the_checkpoint_cannot_be_written(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    interrupt_in(monkeypatch, MiniBatchSCNN, "_learn_batch", 3)
+    interrupt_in(monkeypatch, BatchTraining, "learn", 3)
     model = estimator("batches", checkpoint_path=tmp_path / "checkpoint")
     with (
         pytest.warns(UserWarning, match="could not be written: .* No space left"),

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lincode import SCNN, Iteration, MiniBatchSCNN
 from lincode.estimators.samples import check_samples
+from lincode.estimators.training_rows import TrainingRows
 from lincode.exceptions import InvalidInputError
 
 
@@ -214,10 +215,11 @@ def test_second_fit_is_independent_of_the_first(digits: Any) -> None:
 
 
 def test_batches_have_nearly_equal_size(digits: Any) -> None:
-    scnn = network(batch_size=100)
     samples = check_samples(None, digits[:501], reset=False)
-    sizes = [len(batch.X) for batch in scnn._batches(samples, 0)]
-    assert sizes == [84, 84, 84, 83, 83, 83] * scnn.max_iter
+    rows = TrainingRows(samples, None, batch_size=100, max_passes=3)
+    sizes = [len(batch.X) for batch in rows.batches(seed=0, first=0)]
+    assert sizes == [84, 84, 84, 83, 83, 83] * 3
+    assert rows.max_batches() == len(sizes)
 
 
 def test_callback_receives_every_batch_and_can_stop(digits: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 from lincode import SCNN, MiniBatchSCNN
-from lincode.estimators import minibatch as minibatch_module
+from lincode.estimators import batch_training as batch_training_module
 from lincode.estimators import scnn as scnn_module
 from lincode.estimators.validation import check_scaled_rows
 from lincode.exceptions import InvalidInputError
@@ -81,7 +81,7 @@ def test_fit_scans_the_rows_once_before_training(
         monkeypatch.setattr(path, record)
     monkeypatch.setattr(scnn_module, "train_in_stages", stop)
     monkeypatch.setattr(Stream, "learn", stop)
-    monkeypatch.setattr(minibatch_module, "learn_online", stop)
+    monkeypatch.setattr(batch_training_module, "learn_online", stop)
     with pytest.raises(TrainingStartedError):
         kind(5, alpha, random_state=0).fit(X)
     assert calls == ["scan"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,19 +15,17 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.calibration import n_calibration_rows
-from lincode.core.types import Array, Rows, row_squares
+from lincode.core.types import Array, Rows
 from lincode.estimators.base import BaseSCNN
 from lincode.estimators.batch_input import SAMPLED_BYTES, BatchInput, n_sampled_rows, scan_chunks
-from lincode.estimators.checkpoint import (
-    N_COMPARED_ROWS,
-    Checkpoint,
-    check_checkpoint_parameters,
-    describe_data,
-)
+from lincode.estimators.batch_loop import MAX_ITER_REASON, BatchLoop, BatchSource, stopping_rule
+from lincode.estimators.batch_training import BatchTraining
+from lincode.estimators.checkpoint import Checkpoint, check_checkpoint_parameters, describe_data
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.progress import FitProgress
 from lincode.estimators.samples import Samples, check_samples
 from lincode.estimators.stored_state import BatchProgress
+from lincode.estimators.training_rows import TrainingRows
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_number,
@@ -36,44 +33,22 @@ from lincode.estimators.validation import (
     parse_alpha,
     unchanged_on_failure,
 )
-from lincode.exceptions import CheckpointError, InvalidInputError
-from lincode.networks.scnn import SCNNTraining, Trained, n_ridge_rows
+from lincode.exceptions import InvalidInputError
+from lincode.networks.scnn import Trained, n_ridge_rows
 from lincode.networks.scnn_minibatch import Stream
-from lincode.networks.scnn_online import (
-    OnlineBatch,
-    batch_training,
-    final_training,
-    learn_online,
-    online_batch_size,
-    with_ridge,
-)
-from lincode.networks.stopping import BatchStopping
-from lincode.networks.training import Callback, Iteration, Reason
-from lincode.rows.batches import BatchRows, RecentRows, n_recent_batches
-from lincode.rows.chunks import ChunkedRows, is_lazy, pass_generator
+from lincode.networks.scnn_online import online_batch_size
+from lincode.networks.training import Callback, Iteration
+from lincode.rows.batches import BatchRows
+from lincode.rows.chunks import ChunkedRows, is_lazy
 from lincode.rows.memory import is_wide_stream, sample_indices
-from lincode.rows.prefetch import prefetch
-from lincode.rows.protocol import RowLengths, RowSource
-from lincode.rows.threads import blas_threads, matrix_threads, thread_count
+from lincode.rows.threads import thread_count
 
-MAX_SMOOTHING, SMOOTHING_ROWS = 0.5, 5000
-"""The weight of the newest batch in the smoothed energy is its number of samples divided by 5000,
-at most 0.5, but at least that of the other batches."""
 LARGE_BATCH_SIZE = 8192
 """The default number of samples per batch if each is learned by several iterations."""
 HALF_LIFE_BATCHES = 4
 """The default half-life of samples, in such batches."""
-WINDOW_SAMPLES, ENCODER_WINDOW_SAMPLES = 20_000, 5000
-"""The stopping rule averages the energy of small batches over this many samples, without and with
-the encoder, or over one pass. The energies of large batches are compared one by one."""
-MIN_SAMPLES, MIN_PASSES = 120_000, 3
-"""With the encoder, small batches are learned until there were this many samples or passes."""
-MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
-CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
 ONE_PASS_REASON = "the batches ended; an iterator allows only one pass"
-BatchesFrom = Callable[[int, int], Generator[Samples, None, None]]
-"""Batches in the random order of a seed, from a number on."""
 
 
 class MiniBatchSCNN(BaseSCNN):
@@ -423,48 +398,28 @@ class MiniBatchSCNN(BaseSCNN):
         with unchanged_on_failure(self):
             self._check_parameters()
             rng = check_seed(self.random_state)
-            samples, (N, p), batches_from = self._training_rows(X, sample_weight, rng)
-            n_threads, online = thread_count(self.n_jobs), self._is_online(p, samples)
-            size = self._batch_size(p, online=online)
-            n_batches = self.max_iter * -(-N // size)
+            rows = self._training_rows(X, sample_weight, rng)
+            (N, p), samples = rows.shape, rows.samples
             too_large = self._start_training(samples, rng)
-            m, half_life = self._n_units(p), min(HALF_LIFE_BATCHES * size, N)
-
-            def describe() -> dict[str, Any]:
-                head = samples.X
-                if is_lazy(X):  # the samples are random ones
-                    head = ChunkedRows(X).read(slice(0, min(N, N_COMPARED_ROWS)))
-                return describe_data((N, p), samples.X.dtype, samples.lengths, head)
-
-            checkpoint = Checkpoint(self, describe)
-            ratio = self._choose_ridge(samples.X, N, n_threads) if online else 1.0
-            progress = checkpoint.load(BatchProgress, m, p)
-            if progress is None:
-                progress = self._progress(None, int(rng.randint(2**31)))
-            # The end of learning small batches needs the last rows before the interruption.
-            n_again = n_recent_batches(N, size, n_calibration_rows(m)) if online else 0
-            first = max(0, progress.n_steps - n_again)
+            training = self._batch_training(
+                online=self._is_online(p, samples),
+                half_life=min(HALF_LIFE_BATCHES * rows.batch_size, N),
+            )
+            checkpoint = Checkpoint(self, rows.describe)
+            training.choose_ridge(samples.X, N)
+            progress = checkpoint.load(BatchProgress, *training.stream.D.shape)
+            seed = int(rng.randint(2**31)) if progress is None else progress.seed
+            loop = self._batch_loop(training, checkpoint, seed, progress)
+            first = loop.first_batch(N, rows.batch_size)
             with (
-                blas_threads(matrix_threads(max(m, p), n_threads)),
-                closing(batches_from(progress.seed, first)) as batches,
+                training.blas_threads(),
+                closing(rows.batches(seed, first)) as batches,
                 checkpoint.saved_on_interrupt(),
             ):
-                learn = partial(
-                    self._fit_batches,
-                    batches,
-                    lambda: n_batches,
-                    half_life,
-                    n_threads,
-                    n_rows=lambda: N,
-                    online=online,
-                    eigenvalue_ratio=ratio,
-                    first=first,
-                    progress=progress,
-                    checkpoint=checkpoint,
-                )
+                learn = partial(self._learn_batches, loop, batches, rows, first=first)
                 batch, messages = self._with_progress(
                     lambda report: (learn(report=report), self._refine_samples(samples)),
-                    max_iter=n_batches,
+                    max_iter=rows.max_batches(),
                     X=X,
                     y=y,
                 )
@@ -506,39 +461,25 @@ class MiniBatchSCNN(BaseSCNN):
         """
         with unchanged_on_failure(self):
             self._check_parameters()
-            rng, n_threads = check_seed(self.random_state), thread_count(self.n_jobs)
+            rng = check_seed(self.random_state)
             source = BatchInput(self, batches, self.max_iter)
             with closing(iter(source)) as incoming:
-                first, lengths = next(incoming)
-                m, p = self._n_units(first.shape[1]), first.shape[1]
-                too_large = self._start_training(Samples(first, lengths), rng)
+                X, lengths = next(incoming)
+                too_large = self._start_training(Samples(X, lengths), rng)
                 if self.refine_max_iter > 0:
-                    source.start_sample(m, rng)
-                rows = chain([Samples(first, lengths)], (Samples(*batch) for batch in incoming))
-                half_life = HALF_LIFE_BATCHES * first.shape[0]
-                checkpoint = Checkpoint(
-                    self, partial(describe_data, first.shape, first.dtype, lengths, first)
+                    source.start_sample(len(self._stream.D), rng)
+                rows = chain([Samples(X, lengths)], (Samples(*batch) for batch in incoming))
+                training = self._batch_training(
+                    online=self._is_online(X.shape[1]), half_life=HALF_LIFE_BATCHES * X.shape[0]
                 )
-                online = self._is_online(p)
-                ratio = self._choose_ridge(first, np.inf, n_threads) if online else 1.0
-                progress = checkpoint.load(BatchProgress, m, p)
-                with (
-                    blas_threads(matrix_threads(max(m, p), n_threads)),
-                    checkpoint.saved_on_interrupt(),
-                ):
-                    learn = partial(
-                        self._fit_batches,
-                        rows,
-                        source.max_batches,
-                        half_life,
-                        n_threads,
-                        n_rows=source.rows_per_pass,
-                        online=online,
-                        eigenvalue_ratio=ratio,
-                        progress=progress,
-                        checkpoint=checkpoint,
+                checkpoint = Checkpoint(self, partial(describe_data, X.shape, X.dtype, lengths, X))
+                training.choose_ridge(X, np.inf)
+                progress = checkpoint.load(BatchProgress, *training.stream.D.shape)
+                loop = self._batch_loop(training, checkpoint, 0, progress)
+                with training.blas_threads(), checkpoint.saved_on_interrupt():
+                    batch = self._with_progress(
+                        partial(self._learn_batches, loop, rows, source), max_iter=None
                     )
-                    batch = self._with_progress(lambda report: learn(report=report), max_iter=None)
             if source.one_pass and self.stop_reason_ == MAX_ITER_REASON:
                 self.stop_reason_ = ONE_PASS_REASON
             with checkpoint.saved_on_interrupt():
@@ -547,212 +488,6 @@ class MiniBatchSCNN(BaseSCNN):
             checkpoint.remove()
         self._warn_after_training(messages, batch, too_large)
         return self
-
-    def _training_rows(
-        self, X: Any, sample_weight: Any, rng: np.random.RandomState
-    ) -> tuple[Samples, tuple[int, int], BatchesFrom]:
-        """Return samples to start from, the shape of X, and its batches.
-
-        The last is a function of a seed and of the number of the first batch.
-        """
-        if not is_lazy(X):
-            samples = check_samples(self, X, sample_weight, reset=True)
-            self._check_refinement(samples)
-            return samples, samples.X.shape, partial(self._batches, samples)
-        if sample_weight is not None:
-            raise InvalidInputError(
-                "sample_weight requires X in memory, because samples of weight 0 are removed first;"
-                " call partial_fit with the weights of each batch."
-            )
-        chunked = ChunkedRows(X)
-        refine = self.refine_max_iter > 0
-        n_sample = n_sampled_rows(self._n_units(X.shape[1]), chunked.row_bytes, refine=refine)
-        if self.encoder_weight > 0:  # the ridge is chosen from the sample
-            n_sample = max(
-                n_sample, min(n_ridge_rows(X.shape[1]), SAMPLED_BYTES // chunked.row_bytes)
-            )
-        sample, lengths = scan_chunks(self, chunked, n_sample, rng)
-        size = self._batch_size(X.shape[1], online=self._is_online(X.shape[1]))
-
-        def batches_from(seed: int, first: int) -> Generator[Samples, None, None]:
-            batches = chunked.shuffled_batches(size, self.max_iter, seed, first)
-            return self._wrapped(prefetch(batches), lengths)
-
-        return Samples(sample, lengths), chunked.shape, batches_from
-
-    @staticmethod
-    def _wrapped(
-        batches: Generator[Rows, None, None], lengths: RowLengths
-    ) -> Generator[Samples, None, None]:
-        with closing(batches):
-            for batch in batches:
-                yield Samples(batch, lengths)
-
-    def _is_online(self, n_features: int, samples: Samples | None = None) -> bool:
-        """Return whether batches are learned by one update each.
-
-        This needs complete samples without weights and, with the encoder, an XᵀX that can be
-        factored. Otherwise large batches are learned by several iterations.
-        """
-        if samples is not None:
-            weighted = samples.weights is not None and not (samples.weights == 1).all()
-            if samples.has_missing or weighted:
-                return False
-        return self.encoder_weight == 0 or not is_wide_stream(n_features)
-
-    def _start_training(self, samples: Samples, rng: np.random.RandomState) -> bool:
-        """Resolve alpha and start from some samples; return whether alpha is too large."""
-        lengths, p = samples.lengths, samples.X.shape[1]
-        m = self._n_units(p)
-        self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
-        too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-        self._start_stream(samples, rng)
-        return too_large
-
-    def _refine_samples(self, samples: Samples) -> list[str]:
-        """Refine the encoder on samples, of which at most as many are copied as are needed."""
-        X = samples.X
-        if self.refine_max_iter > 0 and samples.has_missing:
-            chosen = sample_indices(X.shape[0], self._n_refinement_samples())
-            X = self._predicted(X[chosen])[0]
-        return self._refine(X)
-
-    def _fit_batches(
-        self,
-        batches: Iterable[Samples],
-        n_batches: Callable[[], int],
-        half_life: float,
-        n_threads: int,
-        *,
-        n_rows: Callable[[], float],
-        online: bool,
-        eigenvalue_ratio: float,
-        first: int = 0,
-        progress: BatchProgress | None = None,
-        checkpoint: Checkpoint,
-        report: FitProgress,
-    ) -> Rows:
-        """Learn batches until a stopping rule applies; return the last batch.
-
-        ``n_batches`` returns the largest number of batches, as far as it is known, and ``n_rows``
-        the number of samples of one pass, or infinity. ``first`` is the number of the first of the
-        batches.
-        If there is ``progress``, the batches that it contains are not learned again.
-        """
-        rule = self._stopping_rule(online=online)
-        recent = RecentRows(n_calibration_rows(len(self._stream.D)))
-        progress = self._progress(None) if progress is None else progress
-        self._restore(progress, rule)
-        start = time.perf_counter()
-        self.stop_reason_ = MAX_ITER_REASON
-        learned: SCNNTraining | OnlineBatch | None = None
-        for number, batch in enumerate(batches, first):
-            if number < progress.n_steps:
-                if online:
-                    recent.add(batch.X)
-                continue
-            if number > progress.n_steps:  # so that there is a batch left to continue with
-                checkpoint.save_if_due(partial(self._progress, rule, progress.seed))
-            report.begin(number + 1)
-            previous = self.energy_path_[-1] if self.n_steps_ else np.nan
-            learned = self._learn_batch(
-                batch,
-                half_life,
-                n_threads,
-                keep_gram=False,
-                online=online,
-                eigenvalue_ratio=eigenvalue_ratio,
-            )
-            X = batch.X
-            if online:
-                recent.limit = int(min(recent.limit, n_rows()))
-                recent.add(X)
-            seconds = time.perf_counter() - start
-            if self._on_batch(report, X.shape[0], previous, n_batches(), seconds):
-                self.stop_reason_ = Reason.CALLBACK.value
-                break
-            if batch.has_missing:
-                scale = float(np.nanmean(np.square(X)))
-            else:
-                scale = float(np.average(row_squares(X), weights=batch.weights)) / X.shape[1]
-            if rule.add(X.shape[0], self._stream.batch_energy, scale, n_rows()):
-                self.stop_reason_ = CONVERGED_REASON
-                break
-        if learned is None:
-            raise CheckpointError(
-                f"the batches ended after {number + 1}, but the checkpoint was written after"
-                f" {progress.n_steps} batches; use the same batches to continue, or another"
-                " checkpoint_path to start again."
-            )
-        if isinstance(learned, SCNNTraining):
-            self._set_batch_weights(learned.rows, learned.result())
-            return X
-        sample = recent.rows()
-        self._stream, rows, trained = final_training(
-            self._stream, sample, self._weights(), n_threads=n_threads
-        )
-        self._set_batch_weights(rows, trained)
-        return sample
-
-    def _stopping_rule(self, *, online: bool) -> BatchStopping:
-        """Return the stopping rule for small batches, or for large ones."""
-        if not online:
-            return BatchStopping(self.tol, self.max_no_improvement, 1)
-        if self.encoder_weight == 0:
-            return BatchStopping(self.tol, self.max_no_improvement, WINDOW_SAMPLES)
-        return BatchStopping(
-            self.tol, self.max_no_improvement, ENCODER_WINDOW_SAMPLES, MIN_SAMPLES, MIN_PASSES
-        )
-
-    def _progress(self, rule: BatchStopping | None, seed: int = 0) -> BatchProgress:
-        """Return the present state of training."""
-        return BatchProgress(
-            self._stream,
-            energy=float(self.energy_) if self.n_steps_ else 0.0,
-            energy_path=self.energy_path_,
-            rule={} if rule is None else dict(vars(rule)),
-            seed=seed,
-        )
-
-    def _restore(self, progress: BatchProgress, rule: BatchStopping) -> None:
-        """Continue from a state of training."""
-        self._stream = stream = progress.stream
-        self.energy_, self.energy_path_ = progress.energy, progress.energy_path
-        self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
-        self.n_replaced_atoms_ = stream.n_replaced
-        vars(rule).update(progress.rule)
-
-    def _choose_ridge(self, X: Rows, N: float, n_threads: int) -> float:
-        """Choose an automatic ridge from some of the rows X, which represent N rows.
-
-        Returns the mean eigenvalue of XᵀX relative to the mean of its diagonal.
-        """
-        if self.encoder_weight == 0:  # the ridge is chosen when the encoder is fitted
-            return 1.0
-        rows, p = X.shape
-        sample = X if rows <= n_ridge_rows(p) else X[sample_indices(rows, n_ridge_rows(p))]
-        with blas_threads(matrix_threads(max(p, len(self._stream.D)), n_threads)):
-            self._stream, ratio = with_ridge(
-                self._stream, sample, self._weights(), N, n_threads=n_threads
-            )
-        return ratio
-
-    def _batch_size(self, n_features: int, *, online: bool) -> int:
-        """Return the number of samples per batch."""
-        if self.batch_size is not None:
-            return int(self.batch_size)
-        if not online:
-            return LARGE_BATCH_SIZE
-        eta = float(self.encoder_weight)
-        return online_batch_size(self._n_units(n_features), n_features, eta)
-
-    def _warn_after_training(self, messages: list[str], batch: Rows, too_large: bool) -> None:
-        for message in messages:
-            warn_user(message)
-        not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
-        if not_converged and self.max_no_improvement is not None:
-            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
-        self._warn_about_codes(batch, alpha_is_too_large=too_large)
 
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
         """Learn one more batch of any size. The first call starts the training.
@@ -784,7 +519,6 @@ class MiniBatchSCNN(BaseSCNN):
             m = self._n_units(p)
             # With the encoder, a batch that is learned once deserves several iterations.
             online = self.encoder_weight == 0 and self._is_online(p, samples)
-            n_threads = thread_count(self.n_jobs)
             if first or parse_alpha(self.alpha)[1] is None:
                 self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
             if first:
@@ -798,24 +532,78 @@ class MiniBatchSCNN(BaseSCNN):
                     f" got {m}; call fit to start again."
                 )
             start = time.perf_counter()
-            previous = self.energy_path_[-1] if self.n_steps_ else np.nan
-            with blas_threads(matrix_threads(max(m, p), n_threads)):
-                half_life = HALF_LIFE_BATCHES * self._batch_size(p, online=online)
-                learned = self._learn_batch(
-                    samples, half_life, n_threads, keep_gram=True, online=online
-                )
-                if isinstance(learned, SCNNTraining):
-                    self._set_batch_weights(learned.rows, learned.result())
-                else:
-                    self._stream, rows, trained = batch_training(
-                        self._stream, learned, self._weights(), n_threads=n_threads
-                    )
-                    self._set_batch_weights(rows, trained)
+            size = self._batch_size(p, online=online)
+            training = self._batch_training(online=online, half_life=HALF_LIFE_BATCHES * size)
+            with training.blas_threads():
+                learned = training.learn(samples, keep_gram=True)
+                rows, trained = training.batch_result(learned)
+                self._set_progress(training)
+                self._set_batch_weights(rows, trained)
             seconds = time.perf_counter() - start
-            self._on_batch(FitProgress(self), samples.X.shape[0], previous, self.n_steps_, seconds)
+            iteration = training.iteration(samples.X.shape[0], self.n_steps_, seconds)
+            self._report_batch(FitProgress(self), iteration)
         if first:
             self._warn_about_codes(samples.X, alpha_is_too_large=too_large)
         return self
+
+    def _training_rows(
+        self, X: Any, sample_weight: Any, rng: np.random.RandomState
+    ) -> TrainingRows:
+        """Return the validated samples of ``fit``."""
+        chunked = None
+        if not is_lazy(X):
+            samples = check_samples(self, X, sample_weight, reset=True)
+            self._check_refinement(samples)
+        elif sample_weight is not None:
+            raise InvalidInputError(
+                "sample_weight requires X in memory, because samples of weight 0 are removed first;"
+                " call partial_fit with the weights of each batch."
+            )
+        else:
+            chunked = ChunkedRows(X)
+            n_sample = self._n_sampled_rows(chunked)
+            samples = Samples(*scan_chunks(self, chunked, n_sample, rng))
+        p = samples.X.shape[1]
+        size = self._batch_size(p, online=self._is_online(p, samples))
+        return TrainingRows(samples, chunked, size, self.max_iter)
+
+    def _n_sampled_rows(self, chunked: ChunkedRows) -> int:
+        """Return how many samples are kept in memory if the others are not."""
+        p, row_bytes = chunked.shape[1], chunked.row_bytes
+        n = n_sampled_rows(self._n_units(p), row_bytes, refine=self.refine_max_iter > 0)
+        if self.encoder_weight > 0:  # the ridge is chosen from the sample
+            n = max(n, min(n_ridge_rows(p), SAMPLED_BYTES // row_bytes))
+        return n
+
+    def _is_online(self, n_features: int, samples: Samples | None = None) -> bool:
+        """Return whether batches are learned by one update each.
+
+        This needs complete samples without weights and, with the encoder, an XᵀX that can be
+        factored. Otherwise large batches are learned by several iterations.
+        """
+        if samples is not None:
+            weighted = samples.weights is not None and not (samples.weights == 1).all()
+            if samples.has_missing or weighted:
+                return False
+        return self.encoder_weight == 0 or not is_wide_stream(n_features)
+
+    def _batch_size(self, n_features: int, *, online: bool) -> int:
+        """Return the number of samples per batch."""
+        if self.batch_size is not None:
+            return int(self.batch_size)
+        if not online:
+            return LARGE_BATCH_SIZE
+        eta = float(self.encoder_weight)
+        return online_batch_size(self._n_units(n_features), n_features, eta)
+
+    def _start_training(self, samples: Samples, rng: np.random.RandomState) -> bool:
+        """Resolve alpha and start from some samples; return whether alpha is too large."""
+        lengths, p = samples.lengths, samples.X.shape[1]
+        m = self._n_units(p)
+        self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+        too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
+        self._start_stream(samples, rng)
+        return too_large
 
     def _start_stream(self, samples: Samples, rng: np.random.RandomState) -> None:
         for name in ("matching_threshold_", "gains_"):  # they belong to the previous stream
@@ -823,100 +611,95 @@ class MiniBatchSCNN(BaseSCNN):
         X = samples.X
         start = self._new_start(lambda rows: samples.take(rows).filled()[0], X.shape, X.dtype, rng)
         self._stream = Stream(D=start.D, C=start.C)
-        self.energy_path_ = np.empty(0)
+        self.energy_, self.energy_path_ = 0.0, np.empty(0)
         self.n_steps_ = self.n_samples_seen_ = 0
 
-    def _batches(
-        self, samples: Samples, seed: int, first: int = 0
-    ) -> Generator[Samples, None, None]:
-        """Yield batches of nearly equal size, in a new random order in each pass.
+    def _batch_training(self, *, online: bool, half_life: float) -> BatchTraining:
+        """Return how batches are learned, from the present state on.
 
-        ``first`` is the number of the first batch. The order depends on ``seed``.
+        ``half_life`` is the default if batches are learned by several iterations.
         """
-        N, p = samples.X.shape
-        n = -(-N // self._batch_size(p, online=self._is_online(p, samples)))
-        for k in range(first // n, self.max_iter):
-            order = pass_generator(seed, k).permutation(N)
-            for rows in np.array_split(order, n)[max(first - k * n, 0) :]:
-                yield samples.take(np.sort(rows))
+        default = None if online else half_life
+        return BatchTraining(
+            self._stream,
+            self._weights(),
+            online=online,
+            batch_size=self._batch_size(self._stream.D.shape[1], online=online),
+            half_life=default if self.half_life is None else float(self.half_life),
+            n_threads=thread_count(self.n_jobs),
+            energy=self.energy_,
+            energy_path=self.energy_path_,
+        )
 
-    def _learn_batch(
+    def _batch_loop(
         self,
-        samples: Samples,
-        half_life: float,
-        n_threads: int,
-        *,
-        keep_gram: bool,
-        online: bool,
-        eigenvalue_ratio: float = 1.0,
-    ) -> SCNNTraining | OnlineBatch:
-        """Learn one batch and update the smoothed energy; return the batch with its codes.
+        training: BatchTraining,
+        checkpoint: Checkpoint,
+        seed: int,
+        progress: BatchProgress | None,
+    ) -> BatchLoop:
+        """Return the loop over batches, which continues from ``progress``."""
+        eta = float(self.encoder_weight)
+        rule = stopping_rule(self.tol, self.max_no_improvement, eta, online=training.online)
+        return BatchLoop(training, rule, checkpoint, seed, progress)
 
-        ``online`` says whether the batch is learned by one update. ``half_life`` is
-        the default if it is not, and ``keep_gram`` says whether the encoder will be fitted to this
-        batch if it is. ``eigenvalue_ratio`` is the result of ``_choose_ridge``.
-        """
-        X, missing = samples.X, None
-        if samples.has_missing and self._stream.XtX is None:
-            X, missing = samples.filled()
-        elif samples.has_missing:
-            X, missing = np.array(X, order="C"), np.isnan(X)
-            self._stream.predict(X, missing)
-        given = None if self.half_life is None else float(self.half_life)
-        learned: SCNNTraining | OnlineBatch
-        if not online:
-            stream, learned = self._stream.learn(
-                X,
-                self._weights(),
-                half_life=given or half_life,
-                n_threads=n_threads,
-                row_weights=samples.weights,
-                missing=missing,
-            )
-        else:
-            weights = self._weights()
-            ridge = self._stream.ridge if weights.ridge is None else weights.ridge
-            if ridge is not None:
-                weights = replace(weights, ridge=eigenvalue_ratio * ridge)
-            stream, learned = learn_online(
-                self._stream,
-                X,
-                weights,
-                batch_size=self._batch_size(X.shape[1], online=True),
-                half_life=given,
-                n_threads=n_threads,
-                keep_gram=keep_gram,
-            )
-        self._stream = stream
-        energy = smoothed = stream.batch_energy
-        # The first batch is measured with an untrained network and does not enter the average.
-        if stream.n_batches > 2:
-            weight = min(MAX_SMOOTHING, X.shape[0] / SMOOTHING_ROWS)
-            weight = max(weight, 1 / (stream.n_batches - 1))
-            smoothed = self.energy_ + weight * (energy - self.energy_)
-        self.energy_, self.energy_path_ = float(smoothed), np.append(self.energy_path_, energy)
+    def _learn_batches(
+        self,
+        loop: BatchLoop,
+        batches: Iterable[Samples],
+        source: BatchSource,
+        report: FitProgress,
+        first: int = 0,
+    ) -> Rows:
+        """Learn batches, set the fitted attributes, and return the last samples."""
+
+        def on_batch(iteration: Iteration) -> bool:
+            self._set_progress(loop.training)
+            return self._report_batch(report, iteration)
+
+        self._set_progress(loop.training)
+        self.stop_reason_ = MAX_ITER_REASON
+        result = loop.run(batches, source, first=first, on_begin=report.begin, callback=on_batch)
+        self._set_progress(loop.training)
+        self.stop_reason_ = result.reason
+        self._set_batch_weights(result.rows, result.trained)
+        return result.X
+
+    def _set_progress(self, training: BatchTraining) -> None:
+        """Set the attributes that every batch changes."""
+        self._stream = stream = training.stream
+        self.energy_, self.energy_path_ = training.energy, training.energy_path
         self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
         self.n_replaced_atoms_ = stream.n_replaced
-        return learned
 
-    def _on_batch(
-        self, report: FitProgress, n: int, previous: float, n_batches: int, seconds: float
-    ) -> bool:
-        """Report a batch of n samples; return whether a callback requests a stop."""
-        energy = float(self.energy_path_[-1])
-        change = abs(previous - energy) / previous if previous > 0 else 1.0
-        iteration = Iteration(self.n_steps_, n_batches, energy, change, seconds, n)
+    def _report_batch(self, report: FitProgress, iteration: Iteration) -> bool:
+        """Report a batch; return whether a callback requests a stop."""
         return report.end(iteration, unit="batch", after=f"  {self.n_samples_seen_} samples")
 
-    def _set_batch_weights(self, rows: RowSource, trained: Trained) -> None:
+    def _set_batch_weights(self, rows: BatchRows, trained: Trained) -> None:
         """Set the fitted attributes after training on a batch."""
         sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
         # The calibration is averaged over batches.
         first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
-        assert isinstance(rows, BatchRows)
         n = rows.shape[0] if rows.weights is None else float(rows.weights.sum())
         past_weight = 0.0 if first else max(1 - n / trained.stats.n, 0.0)
         self._set_weights(trained, rows, sample, past_weight)
+
+    def _refine_samples(self, samples: Samples) -> list[str]:
+        """Refine the encoder on samples, of which at most as many are copied as are needed."""
+        X = samples.X
+        if self.refine_max_iter > 0 and samples.has_missing:
+            chosen = sample_indices(X.shape[0], self._n_refinement_samples())
+            X = self._predicted(X[chosen])[0]
+        return self._refine(X)
+
+    def _warn_after_training(self, messages: list[str], batch: Rows, too_large: bool) -> None:
+        for message in messages:
+            warn_user(message)
+        not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
+        if not_converged and self.max_no_improvement is not None:
+            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
+        self._warn_about_codes(batch, alpha_is_too_large=too_large)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lincode.exceptions import InvalidInputError
-from lincode.inspection import check_network, codes_per_atom, decoder_of
+from lincode.inspection.checks import check_network, codes_per_atom, decoder_of
 from lincode.plotting.base import Display, check_matplotlib
 from lincode.plotting.codes import mean_squares, usage_of_codes
 from lincode.plotting.tiles import TileStyle, draw_tiles, make_grid

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from lincode.exceptions import InvalidInputError
-from lincode.inspection import check_codes, check_network, codes_per_atom
+from lincode.inspection.checks import check_codes, check_network, codes_per_atom
 from lincode.plotting.base import (
     NEGATIVE,
     NEUTRAL,

@@ -11,14 +11,12 @@ from scipy.sparse import issparse
 from sklearn.utils import Bunch
 
 from lincode.exceptions import InvalidInputError
-from lincode.inspection import (
+from lincode.inspection import correlated_atoms, decompose, top_samples
+from lincode.inspection.checks import (
     check_indices,
     check_network,
     codes_per_atom,
-    correlated_atoms,
-    decompose,
     splits_signs,
-    top_samples,
 )
 from lincode.plotting.base import Display, check_matplotlib
 from lincode.plotting.codes import usage_of_codes

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from lincode.exceptions import InvalidInputError
-from lincode.inspection import check_network
+from lincode.inspection.checks import check_network
 from lincode.plotting.base import Display, check_matplotlib
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.exceptions import InvalidInputError
-from lincode.inspection import check_names, top_features
+from lincode.inspection import top_features
+from lincode.inspection.checks import check_names
 from lincode.plotting.base import NEGATIVE, NEUTRAL, POSITIVE
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lincode.inspection import check_network
+from lincode.inspection.checks import check_network
 from lincode.plotting.base import NEUTRAL, Display, check_matplotlib, check_vector
 
 if TYPE_CHECKING:
