@@ -206,6 +206,9 @@ def test_metrics_of_unusual_codes() -> None:
         MiniBatchSCNN(2, half_life=np.ones(2)),  # type: ignore[arg-type]
         SCNN(2, refine_max_iter=2, threshold=np.ones(2)),  # type: ignore[arg-type]
         SparseCoder(np.nan),
+        SparseCoder(10**400),
+        SCNNCV(SCNN(2), alpha_ratios=10**400),
+        SCNNCV(SCNN(2), alpha_ratios=0),
         SparseCoder("text"),
     ],
 )

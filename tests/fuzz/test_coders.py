@@ -97,7 +97,8 @@ def lasso_violations(X: Any, D: Any, U: Any, alpha: float, positive: bool) -> tu
     at_zero = np.maximum(-G - alpha, 0) if positive else np.maximum(np.abs(G) - alpha, 0)
     violation = np.where(U == 0, at_zero, np.abs(G + alpha * np.sign(U))).max(axis=1)
     terms = (np.abs(U) @ np.abs(D) + np.abs(X)) @ np.abs(D).T
-    return violation, terms.max(axis=1) + np.linalg.norm(D, 2) ** 2 * np.linalg.norm(U, axis=1)
+    lengths = np.hypot.reduce(U, axis=1)  # without squares, which may overflow
+    return violation, terms.max(axis=1) + np.linalg.norm(D, 2) ** 2 * lengths
 
 
 def check_greedy(X: Any, D: Any, U: Any, eps: float, k: int) -> None:

@@ -23,10 +23,10 @@ from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
-from lincode.schema import LARGEST
+from lincode.schema import LARGEST, shown
 
-N_RATIOS = 10
-"""The number of values of the default grid."""
+N_RATIOS, MAX_RATIOS = 10, 10_000
+"""The number of values of the default grid, and the largest one."""
 RATIO_RANGE = (0.9, 0.003)
 """The ends of the default grid, as fractions of alpha_max."""
 KINDS = {
@@ -147,8 +147,11 @@ def alpha_grid(
         values = _converted("alphas", alphas, lambda alpha: resolve_alpha(alpha, lengths, m, p))
         return np.sort(values)[::-1]
     if isinstance(alpha_ratios, int | np.integer) and not isinstance(alpha_ratios, bool):
-        if alpha_ratios < 1:
-            raise InvalidInputError(f"alpha_ratios must be at least 1 value, got {alpha_ratios}.")
+        if not 1 <= alpha_ratios <= MAX_RATIOS:
+            raise InvalidInputError(
+                f"alpha_ratios must be a number of values from 1 to {MAX_RATIOS} or a sequence, got"
+                f" {shown(alpha_ratios)}."
+            )
         ratios: Array = np.geomspace(*RATIO_RANGE, int(alpha_ratios))
     else:
         ratios = _converted("alpha_ratios", alpha_ratios, _ratio)

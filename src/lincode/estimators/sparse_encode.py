@@ -329,5 +329,5 @@ def check_numbers(name: str, array: Any, dtype: Any) -> Array:
     try:
         array = array.toarray() if issparse(array) else to_numpy(array)
         return np.asarray(check_array(array, dtype=dtype, input_name=name, order="C"))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInputError(f"{name}: {error}") from error
