@@ -70,7 +70,7 @@ def test_given_alphas_are_used_and_feature_names_are_stored(digits: Any) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alpha_ratios": 0}, "alpha_ratios must be at least 1"),
+        ({"alpha_ratios": 0}, "alpha_ratios must be a number of values from 1"),
         ({"alpha_ratios": []}, "alpha_ratios must be a sequence"),
         ({"alpha_ratios": [0.1, np.nan]}, "alpha_ratios must be a sequence of finite"),
         ({"alphas": [-1.0]}, "alphas must be a sequence of finite numbers of at least 0"),
