@@ -95,8 +95,10 @@ def test_equal_entries_on_a_device(networks: Any, digits: Any) -> None:
 
 
 @pytest.mark.usefixtures("_dispatch")
-def test_other_algorithms_and_training(networks: Any, digits: Any) -> None:
-    given = of_strict(digits[:100])
+@pytest.mark.parametrize("device", list(DEVICES))
+def test_other_algorithms_and_training(networks: Any, digits: Any, device: str) -> None:
+    given = of_strict(digits[:100], device)
+    tol = 0 if device == "CPU" else 1e-12  # products on the device are rounded differently
     lasso = copy.deepcopy(networks["hard", False]).set_params(transform_algorithm="lasso")
     search = SCNNCV(SCNN(M, random_state=0, tol=1e-1), alphas=[0.1, 0.2], cv=2, criterion="energy")
     for network in (
@@ -108,33 +110,57 @@ def test_other_algorithms_and_training(networks: Any, digits: Any) -> None:
     ):
         codes = network.fit_transform(given)
         assert isinstance(codes, type(given))
+        assert codes.device == given.device
         assert isinstance(network.components_, np.ndarray)
-        assert_array_equal(to_numpy(codes), network.transform(digits[:100]))
-        assert_array_equal(to_numpy(network.reconstruct(given)), network.reconstruct(digits[:100]))
+        reconstructed = network.reconstruct(given)
+        assert_allclose(to_numpy(codes), network.transform(digits[:100]), rtol=0, atol=tol)
+        expected = network.reconstruct(digits[:100])
+        assert_allclose(to_numpy(reconstructed), expected, rtol=0, atol=tol)
         assert network.score(given) == network.score(digits[:100])
+    assert networks["hard", False].score(given) == networks["hard", False].score(digits[:100])
     D = digits[:5]
-    codes = sparse_encode(given, of_strict(D), alpha=0.5)
+    codes = sparse_encode(given, of_strict(D, device), alpha=0.5)
     assert isinstance(codes, type(given))
+    assert codes.device == given.device
     assert_array_equal(to_numpy(codes), sparse_encode(digits[:100], D, alpha=0.5))
 
 
 @pytest.mark.usefixtures("_dispatch")
-def test_sparse_codes_are_scipy_arrays(networks: Any, digits: Any) -> None:
+def test_a_device_is_not_needed_for_what_happens_on_the_cpu(networks: Any, digits: Any) -> None:
+    network = copy.deepcopy(networks["hard", False])
+    network.calibrate(of_strict(digits, "other"), density=0.2)
+    expected = copy.deepcopy(networks["hard", False]).calibrate(digits, density=0.2)
+    assert network.threshold_ == expected.threshold_
+    X = np.rint(16 * digits[:20]).astype(np.int64)
+    codes = network.transform(of_strict(X, "other"))
+    assert codes.device == DEVICES["other"]
+    assert_array_equal(to_numpy(codes), network.transform(X))
+
+
+@pytest.mark.usefixtures("_dispatch")
+@pytest.mark.parametrize("device", list(DEVICES))
+def test_sparse_codes_are_scipy_arrays(networks: Any, digits: Any, device: str) -> None:
     network = copy.deepcopy(networks["hard", False]).set_params(sparse_output=True)
-    codes = network.transform(of_strict(digits[:20]))
+    codes = network.transform(of_strict(digits[:20], device))
     assert scipy.sparse.issparse(codes)
     assert_array_equal(codes.toarray(), network.transform(digits[:20]).toarray())
 
 
 @pytest.mark.usefixtures("_dispatch")
-def test_missing_entries_and_invalid_arrays(networks: Any, digits: Any) -> None:
+@pytest.mark.parametrize("device", list(DEVICES))
+def test_invalid_arrays(networks: Any, digits: Any, device: str) -> None:
     network, X = networks["hard", False], digits[:20].copy()
     with pytest.raises(InvalidInputError, match="codes must have"):
-        network.inverse_transform(of_strict(X))
+        network.inverse_transform(of_strict(X, device))
+    with pytest.raises(InvalidInputError, match="features"):
+        network.transform(of_strict(X[:, :3], device))
+
+
+@pytest.mark.usefixtures("_dispatch")
+def test_missing_entries_and_infinity(networks: Any, digits: Any) -> None:
+    network, X = networks["hard", False], digits[:20].copy()
     X[3, 4] = np.nan
     assert_array_equal(to_numpy(network.transform(of_strict(X))), network.transform(X))
-    with pytest.raises(InvalidInputError, match="features"):
-        network.transform(of_strict(X[:, :3]))
     X[3, 4] = np.inf
     with pytest.raises(InvalidInputError, match="infinity"):
         network.transform(of_strict(X))

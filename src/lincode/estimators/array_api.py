@@ -37,16 +37,24 @@ class ForeignArray:
 
     @property
     def on_cpu(self) -> bool:
-        return "cpu" in str(self.device).lower()
+        return _is_cpu(self.device)
 
     def to_numpy(self) -> Any:
         """Return the array as an array of NumPy, without a copy if it is on the CPU."""
         X, xp = self.X, self.xp
+        if not self.on_cpu:
+            X = _array_api_compat().to_device(X, self.cpu())
         if xp.isdtype(X.dtype, "real floating") and X.dtype not in (xp.float32, xp.float64):
             X = xp.astype(X, xp.float64)  # NumPy does not have all types of floats
-        if not self.on_cpu:
-            X = _array_api_compat().to_device(X, "cpu")
         return np.asarray(X)
+
+    def cpu(self) -> Any:
+        """Return what the library calls the CPU, as an argument of ``to_device``."""
+        if _array_api_compat().is_torch_array(self.X):
+            return "cpu"
+        devices = self.xp.__array_namespace_info__().devices()
+        # CuPy does not list the CPU, but accepts this name.
+        return next((device for device in devices if _is_cpu(device)), "cpu")
 
     def restore(self, result: Any) -> Any:
         """Return an array of NumPy as an array of the library on the device."""
@@ -170,6 +178,10 @@ class DeviceLayers:
         n_above = xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
         rank = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1)
         return (magnitude > 0) & (above | (equal & (rank <= k - n_above)))
+
+
+def _is_cpu(device: Any) -> bool:
+    return "cpu" in str(device).lower()
 
 
 def _array_api_compat() -> Any:
