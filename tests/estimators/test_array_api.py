@@ -166,6 +166,23 @@ def test_missing_entries_and_infinity(networks: Any, digits: Any) -> None:
         network.transform(of_strict(X))
 
 
+@pytest.mark.usefixtures("_dispatch")
+def test_missing_entries_on_a_device_are_not_zeros(networks: Any, digits: Any) -> None:
+    X = digits[:20].copy()
+    X[3, 4] = np.nan
+    for name, network in networks.items():
+        if not isinstance(network, SCNN):
+            continue
+        given = of_strict(X, "other")
+        for method in (network.transform, network.reconstruct):
+            result = method(given)
+            assert result.device == given.device
+            assert_array_equal(to_numpy(result), method(X), err_msg=str(name))
+    X[3, 4] = np.inf
+    with pytest.raises(InvalidInputError, match="infinity"):
+        networks["hard", False].transform(of_strict(X, "other"))
+
+
 def test_without_dispatch_the_result_is_an_array_of_numpy(networks: Any, digits: Any) -> None:
     network = networks["hard", False]
     codes = network.transform(of_strict(digits[:20]))

@@ -116,6 +116,8 @@ def device_result(model: Any, array: ForeignArray, method: str) -> Any:
         return None
     if getattr(model, "sparse_output", False) and method == "transform":
         return None
+    if not bool(xp.all(xp.isfinite(X))):  # a threshold would replace NaN by 0
+        return None
     layer = DeviceLayers(array, layers)
     if method == "inverse_transform":
         result = layer.decode(X)
