@@ -138,6 +138,15 @@ def test_a_device_is_not_needed_for_what_happens_on_the_cpu(networks: Any, digit
 
 
 @pytest.mark.usefixtures("_dispatch")
+def test_weights_of_samples_on_a_device(digits: Any) -> None:
+    X, weights = digits[:100], np.arange(100.0)
+    scnn = SCNN(M, random_state=0, tol=1e-1)
+    scnn.fit(of_strict(X, "other"), sample_weight=of_strict(weights, "other"))
+    expected = SCNN(M, random_state=0, tol=1e-1).fit(X, sample_weight=weights)
+    assert_array_equal(scnn.components_, expected.components_)
+
+
+@pytest.mark.usefixtures("_dispatch")
 @pytest.mark.parametrize("device", list(DEVICES))
 def test_sparse_codes_are_scipy_arrays(networks: Any, digits: Any, device: str) -> None:
     network = copy.deepcopy(networks["hard", False]).set_params(sparse_output=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from lincode.core.types import Array, Rows
+from lincode.estimators.array_api import to_numpy
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import (
     check_finite,
@@ -129,7 +130,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> Array:
     """Return the weights of samples as an array of float64; a number means equal weights."""
     check_not_masked("sample_weight", sample_weight)
     try:
-        weights = np.array(sample_weight, dtype=np.float64)
+        weights = np.array(to_numpy(sample_weight), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"sample_weight must contain one number per sample: {error}"
