@@ -159,6 +159,36 @@ def test_pipelines(digits: Any, dtype: Any) -> None:
     assert (labels == model.predict(X[:100])).mean() > 0.95
 
 
+def test_classifiers_with_double_input(digits: Any) -> None:
+    X, y = digits[:200, :20], np.arange(200) % 3
+    frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(20)])
+    codes = SCNN(8, random_state=0, tol=1e-1)
+    columns = ColumnTransformer([("codes", codes, list(frame)[1:])], remainder="passthrough")
+    model = make_pipeline(codes, LogisticRegression()).fit(X, y)
+    of_columns = make_pipeline(columns, LogisticRegression()).fit(frame, y)
+    for pipeline, samples, dtype in (
+        (model, X, None),
+        (model, None, np.float64),
+        (of_columns, frame, None),
+    ):
+        converted = lincode.to_onnx(pipeline, samples, dtype=dtype)
+        session = onnxruntime.InferenceSession(
+            converted.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        inputs = {name: frame[[name]].to_numpy() for name in frame}
+        labels, probabilities = session.run(None, {"X": X} if pipeline is model else inputs)
+        given = X if pipeline is model else frame
+        assert_allclose(probabilities, pipeline.predict_proba(given), rtol=1e-6)
+        assert_array_equal(labels, pipeline.predict(given))
+    nodes = lincode.to_onnx(model, X.astype(np.float32)).graph.node
+    assert "ZipMap" in [node.op_type for node in nodes]  # the option is not needed for float32
+    for options in ({"zipmap": True}, {"raw_scores": True}):
+        with pytest.raises(InvalidInputError, match="add 'zipmap': False to options"):
+            lincode.to_onnx(model, X, options=options)
+    with pytest.raises(InvalidInputError, match="convert all columns of X to float32"):
+        lincode.to_onnx(of_columns, frame.astype({"p1": np.float32}))
+
+
 def test_column_transformer_with_a_data_frame(digits: Any) -> None:
     frame = pd.DataFrame(digits[:, :20].astype(np.float32), columns=[f"p{i}" for i in range(20)])
     frame["other"] = np.arange(len(frame), dtype=np.float32)

@@ -59,7 +59,9 @@ def to_onnx(
         which is also the largest that is accepted.
     options : dict, default=None
         Options of skl2onnx, for example ``{"zipmap": False}``, with which a classifier returns its
-        probabilities as an array.
+        probabilities as an array and not as a list of dictionaries. None means this option for
+        classifiers whose probabilities are float64, which is so for most of them if the input is
+        float64, because ONNX has such dictionaries for float32 only. Otherwise it means no options.
 
     Returns
     -------
@@ -108,7 +110,11 @@ def to_onnx(
     else:
         _check_estimator(model, method)
         arguments = {"model": model, **_pipeline_input(model, X, dtype)}
-    return _convert(**arguments, target_opset=target_opset, options=options)
+    arguments["target_opset"] = target_opset
+    onnx_model = _convert(**arguments, options=options)
+    if _has_dictionaries(onnx_model) and not _is_valid(onnx_model):
+        return _with_double_probabilities(arguments, options)
+    return onnx_model
 
 
 def register_converters() -> None:
@@ -248,3 +254,36 @@ def _convert(**arguments: Any) -> Any:
     except (MissingConverter, MissingShapeCalculator) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInputError(f"skl2onnx cannot convert a step of the model: {reason}") from error
+
+
+def _has_dictionaries(onnx_model: Any) -> bool:
+    """Return whether the probabilities of a classifier are a list of dictionaries."""
+    return any(node.op_type == "ZipMap" for node in onnx_model.graph.node)
+
+
+def _is_valid(onnx_model: Any) -> bool:
+    """Return whether the types of all inputs of all nodes are as they must be."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(onnx_model, full_check=True)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
+
+
+def _with_double_probabilities(arguments: dict[str, Any], options: Any) -> Any:
+    """Convert a classifier whose probabilities are float64, so that they cannot be dictionaries."""
+    if options is not None:
+        raise InvalidInputError(
+            "the probabilities of a classifier with float64 input cannot be dictionaries, because"
+            " ONNX has them for float32 only; add 'zipmap': False to options, with which they are"
+            " an array, or give float32 samples."
+        )
+    onnx_model = _convert(**arguments, options={"zipmap": False})
+    if not _is_valid(onnx_model):
+        raise InvalidInputError(
+            "skl2onnx cannot convert this classifier for these types of samples, because it mixes"
+            " float32 and float64; convert all columns of X to float32."
+        )
+    return onnx_model
