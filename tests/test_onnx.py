@@ -225,6 +225,19 @@ def test_types_and_names(networks: Any, digits: Any) -> None:
         assert onnx_model.opset_import[0].version == 15
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_type_of_sparse_samples(networks: Any, digits: Any, dtype: Any) -> None:
+    model, X = networks["hard", False], digits[:20].astype(dtype)
+    for samples in (
+        scipy.sparse.csr_matrix(X),
+        scipy.sparse.csr_array(X),
+        scipy.sparse.coo_array(X),
+    ):
+        for estimator in (model, make_pipeline(model)):
+            codes = run(lincode.to_onnx(estimator, samples), X)
+            assert_same_codes(model, X, codes)  # of the same dtype
+
+
 def test_missing_entries_are_not_silent(networks: Any, digits: Any) -> None:
     X = digits[:3].copy()
     X[1, 5] = np.nan

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -199,7 +200,7 @@ def _own_arguments(model: Any, X: Any, method: str, dtype: Any) -> dict[str, Any
 
     layers = exported_layers(model)
     if X is not None:
-        dtype = np.float32 if np.asarray(X[:1]).dtype == np.float32 else np.float64
+        dtype = np.float32 if _first_sample(X).dtype == np.float32 else np.float64
     kind = _as_dtype(layers.C.dtype if dtype is None else dtype)
     if method == "transform":
         n_features, names = layers.C.shape[1], ("X", "codes")
@@ -224,8 +225,12 @@ def _pipeline_input(model: Any, X: Any, dtype: Any) -> dict[str, Any]:
     if hasattr(X, "iloc"):  # a data frame of pandas, each column of which becomes an input
         return {"X": X}
     _check_columns(X, getattr(model, "n_features_in_", None))
-    X = np.asarray(X[:1].toarray() if hasattr(X, "toarray") else X[:1])
-    return {"X": X}
+    return {"X": _first_sample(X)}
+
+
+def _first_sample(X: Any) -> Any:
+    """Return an array with one row that has the type and the number of columns of X."""
+    return np.zeros((1, X.shape[1]), X.dtype) if issparse(X) else np.asarray(X[:1])
 
 
 def _as_dtype(dtype: Any) -> np.dtype[Any]:
