@@ -12,7 +12,9 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +26,7 @@ from lincode.exceptions import InvalidInputError
 
 pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
+TensorProto = pytest.importorskip("onnx").TensorProto
 
 M = 24
 DTYPES = (np.float32, np.float64)
@@ -304,6 +307,51 @@ def test_bad_arguments_are_refused(networks: Any, digits: Any) -> None:
             lincode.to_onnx(model, X)
     with pytest.raises(InvalidInputError, match="X must have two dimensions and 64 columns"):
         lincode.to_onnx(pipeline, digits[:, :3])
+
+
+def test_options_that_skl2onnx_does_not_have(networks: Any, digits: Any) -> None:
+    model = networks["hard", False]
+    classifier = make_pipeline(model, LogisticRegression())
+    classifier[-1].fit(model.transform(digits), np.arange(len(digits)) % 2)
+    for estimator in (model, classifier):
+        for options in ({"foo": 1}, {"foo__bar": 1}):
+            with pytest.raises(InvalidInputError, match=r"with options=\{.* remove or correct the"):
+                lincode.to_onnx(estimator, options=options)
+        with pytest.raises(InvalidInputError, match=r"options must be a dict .* got 'zipmap'"):
+            lincode.to_onnx(estimator, options="zipmap")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="Unexpected value"):
+        lincode.to_onnx(classifier, options={"zipmap": 5})
+    voting = VotingClassifier([("logistic", LogisticRegression())], flatten_transform=True)
+    voting.fit(digits, np.arange(len(digits)) % 2)
+    with pytest.raises(InvalidInputError, match="cannot convert a step of the model: flatten"):
+        lincode.to_onnx(voting)
+
+
+def test_pipelines_of_texts_need_samples() -> None:
+    texts = ["red green blue", "blue sky sun", "sun sea sky red", "sea fish red"] * 5
+    model = make_pipeline(TfidfVectorizer(), SCNN(4, random_state=0, tol=1e-1)).fit(texts)
+    with pytest.raises(InvalidInputError, match="X must be some samples, because this Pipeline"):
+        lincode.to_onnx(model)
+    (source,) = lincode.to_onnx(model, texts).graph.input
+    assert source.type.tensor_type.elem_type == TensorProto.STRING
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_decoders_accept_codes_or_samples(networks: Any, digits: Any, split: bool) -> None:
+    model = changed(networks["hard", False], split_sign=split)
+    for dtype in DTYPES:
+        X = digits[:20].astype(dtype)
+        codes = model.transform(X)
+        for given in (codes, X, scipy.sparse.csr_array(codes)):
+            decoder = lincode.to_onnx(model, given, method="inverse_transform")
+            samples = run(decoder, codes, "codes")
+            assert_allclose(samples, model.inverse_transform(codes), atol=2e-6)
+    n_codes = codes.shape[1]
+    message = f"{n_codes} columns if it contains codes and 64 if it contains samples, got shape"
+    with pytest.raises(InvalidInputError, match=message):
+        lincode.to_onnx(model, digits[:, :3], method="inverse_transform")
+    with pytest.raises(InvalidInputError, match="64 columns, as many as the input of the model"):
+        lincode.to_onnx(model, codes, method="reconstruct")
 
 
 def test_versions_of_some_operators_can_be_given(networks: Any, digits: Any) -> None:

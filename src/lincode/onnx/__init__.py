@@ -44,10 +44,11 @@ def to_onnx(
         ASCNN, a SparseCoder with ``transform_algorithm="threshold"``, or a Pipeline,
         ColumnTransformer or other estimator of scikit-learn that contains some of these and that
         skl2onnx can convert.
-    X : array or data frame, default=None
+    X : array, CSR matrix or data frame, default=None
         Some samples, from which the type of the input and, for a data frame, the names of the
         inputs are taken. If it is None, there is one input of shape (n, n_features) and of type
-        ``dtype``. The number of samples n is never fixed.
+        ``dtype``. The number of samples n is never fixed. With ``method="inverse_transform"``, X
+        may also be some codes. Pipelines whose input is text need X.
     method : {"transform", "inverse_transform", "reconstruct"}, default="transform"
         What the ONNX model computes. "transform" includes the predictions of a pipeline that ends
         with a classifier or regressor. The other two are available for the estimators of lincode,
@@ -103,6 +104,8 @@ def to_onnx(
             f"X must be samples or None, got {X!r}; write the result's SerializeToString() to a"
             " file to save the ONNX model."
         )
+    if options is not None and not isinstance(options, dict):
+        raise InvalidInputError(f"options must be a dict of options of skl2onnx, got {options!r}.")
     target_opset = _checked_opset(target_opset)
     if hasattr(model, "to_local"):  # trained on a cluster
         model = model.to_local()
@@ -168,14 +171,16 @@ def _checked_opset(target_opset: Any) -> Any:
     return versions if is_dict else int(target_opset)
 
 
-def _check_columns(X: Any, n_features: int | None) -> None:
-    """Check the number of columns of X; None means that it is not known."""
+def _check_columns(X: Any, n_features: int | None, n_codes: int | None = None) -> None:
+    """Check the number of columns of X. None means that it is not known, or that X is no code."""
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
-    if n_features is not None and (len(shape) != 2 or shape[1] != n_features):
-        raise InvalidInputError(
-            f"X must have two dimensions and {n_features} columns, as many as the input of the"
-            f" model, got shape {tuple(shape)}."
-        )
+    if n_features is None or (len(shape) == 2 and shape[1] in (n_features, n_codes)):
+        return
+    if n_codes is None:
+        expected = f"{n_features} columns, as many as the input of the model"
+    else:
+        expected = f"{n_codes} columns if it contains codes and {n_features} if it contains samples"
+    raise InvalidInputError(f"X must have two dimensions and {expected}, got shape {tuple(shape)}.")
 
 
 def _check_estimator(model: Any, method: str) -> None:
@@ -200,6 +205,8 @@ def _own_arguments(model: Any, X: Any, method: str, dtype: Any) -> dict[str, Any
 
     layers = exported_layers(model)
     if X is not None:
+        allowed = (layers.n_codes,) if method == "inverse_transform" else ()
+        _check_columns(X, layers.C.shape[1], *allowed)
         dtype = np.float32 if _first_sample(X).dtype == np.float32 else np.float64
     kind = _as_dtype(layers.C.dtype if dtype is None else dtype)
     if method == "transform":
@@ -208,8 +215,6 @@ def _own_arguments(model: Any, X: Any, method: str, dtype: Any) -> dict[str, Any
         model = Decoder(layers, encode=method == "reconstruct")
         n_features = model.n_features_in_
         names = ("X" if model.encode else "codes", "samples")
-    if X is not None:
-        _check_columns(X, layers.C.shape[1])
     return {
         "model": model,
         "initial_types": [(names[0], _tensor_type(kind, n_features))],
@@ -221,7 +226,13 @@ def _pipeline_input(model: Any, X: Any, dtype: Any) -> dict[str, Any]:
     """Return the arguments of skl2onnx that describe the input of a pipeline."""
     if X is None:
         kind = _as_dtype(np.float32 if dtype is None else dtype)
-        return {"initial_types": [("X", _tensor_type(kind, model.n_features_in_))]}
+        n_features = getattr(model, "n_features_in_", None)
+        if n_features is None:  # such as a pipeline that begins with TfidfVectorizer
+            raise InvalidInputError(
+                f"X must be some samples, because this {type(model).__name__} does not have a fixed"
+                " number of features as input, got None; pass samples as to its method fit."
+            )
+        return {"initial_types": [("X", _tensor_type(kind, n_features))]}
     if hasattr(X, "iloc"):  # a data frame of pandas, each column of which becomes an input
         return {"X": X}
     _check_columns(X, getattr(model, "n_features_in_", None))
@@ -250,15 +261,26 @@ def _tensor_type(dtype: np.dtype[Any], n_features: int) -> Any:
 
 
 def _convert(**arguments: Any) -> Any:
-    """Call skl2onnx, and raise InvalidInputError if there is no converter for a step."""
+    """Call skl2onnx, and raise InvalidInputError if a step or an option is not supported."""
     import skl2onnx
     from skl2onnx.common.exceptions import MissingConverter, MissingShapeCalculator
 
+    options = arguments["options"]
+    # skl2onnx raises these for options that it does not know; other errors are not expected.
+    of_options = (NameError, ValueError, RuntimeError, AttributeError) if options else NameError
     try:
         return skl2onnx.to_onnx(**arguments)
-    except (MissingConverter, MissingShapeCalculator) as error:
+    except InvalidInputError:
+        raise
+    except (MissingConverter, MissingShapeCalculator, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInputError(f"skl2onnx cannot convert a step of the model: {reason}") from error
+    except of_options as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        advice = "; remove or correct the option." if options else "."
+        raise InvalidInputError(
+            f"skl2onnx cannot convert the model with options={options!r}: {reason}{advice}"
+        ) from error
 
 
 def _has_dictionaries(onnx_model: Any) -> bool:
