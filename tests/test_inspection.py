@@ -109,6 +109,16 @@ def test_names_of_features_come_from_the_estimator(digits: Any) -> None:
     assert_allclose(parts.reconstruction, decompose(network, frame.iloc[[7]]).reconstruction)
 
 
+def test_samples_of_polars(scnn: SCNN, digits: Any) -> None:
+    pl = pytest.importorskip("polars")
+    row = decompose(scnn, pl.Series(digits[7]))
+    assert_allclose(row.reconstruction, scnn.reconstruct(digits[7:8])[0])
+    frame = pl.DataFrame(digits[:200], schema=[f"pixel{i}" for i in range(64)])
+    network = SCNN(4, random_state=0, tol=1e-2).fit(frame)
+    parts = decompose(network, frame[7:8])  # without a warning about names
+    assert_allclose(parts.reconstruction, network.reconstruct(frame[7:8])[0])
+
+
 NETWORKS = [
     SCNN(12, random_state=0),
     SCNN(12, random_state=0, split_sign=True, sparse_output=True),

@@ -105,6 +105,6 @@ def _check_length(row: Any, name: str, n: int) -> None:
 
 def _as_samples(sample: Any, x: Any) -> Any:
     """Return a sample with two dimensions, with the names of its features if it has any."""
-    if hasattr(sample, "to_frame"):  # a row of a data frame
+    if hasattr(sample, "to_frame") and hasattr(sample, "index"):  # a row of a frame of pandas
         return sample.to_frame().T
-    return sample if getattr(sample, "ndim", 1) == 2 else x
+    return sample if len(getattr(sample, "shape", ())) == 2 else x
