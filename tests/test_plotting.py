@@ -425,6 +425,13 @@ def test_top_samples_are_beside_their_atom(networks: Any, digits: Any, labels: A
     assert texts_of(display.plot().ax_)[1:4] == captions
 
 
+def test_top_samples_need_one_label_per_sample(networks: Any, digits: Any, labels: Any) -> None:
+    for wrong in (labels[:3], np.tile(labels, 2), np.c_[labels, labels], "label"):
+        message = rf"one label for each of {len(digits)} samples, got shape .*remove labels"
+        with pytest.raises(InvalidInputError, match=message):
+            TopSamplesDisplay.from_estimator(networks["SCNN"], digits, labels=wrong)
+
+
 def test_the_error_for_split_signs_says_how_atoms_are_numbered(networks: Any, digits: Any) -> None:
     split, plain = networks["split"], networks["SCNN"]
     assert (TopSamplesDisplay.from_estimator(split, digits, atoms=[11]).table.atom == 11).all()

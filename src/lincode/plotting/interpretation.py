@@ -157,12 +157,12 @@ class TopSamplesDisplay(TileRowsDisplay):
         check_matplotlib(cls.__name__)
         D, feature_names = _atoms_and_names(estimator, image_shape, feature_names)
         U = codes_per_atom(estimator, X)
+        names = None if labels is None else _checked_labels(labels, U.shape[0])
         if atoms is None:
             atoms = np.argsort(-usage_of_codes(U), kind="stable")[:n_atoms]
         indices = check_indices(atoms, len(D), SPLIT_SIGNS if splits_signs(estimator) else "")
         table = top_samples(U, n_samples, atoms=indices, sign=sign)
         used = [table.sample[table.atom == j] for j in indices]
-        names = None if labels is None else np.asarray(labels)
         display = cls(
             D[indices],
             [_dense_rows(X, samples) for samples in used],
@@ -455,6 +455,17 @@ class DecompositionDisplay(Display):
         scales = [*scales_of(vectors[:2], common=True), *scales_of(vectors[2:], common=True)]
         draw_tiles(ax, vectors, grid, style, scales=scales, captions=captions, cmap=cmap)
         return self
+
+
+def _checked_labels(labels: Any, n_samples: int) -> Any:
+    """Return one label per sample as an array."""
+    array = np.asarray(labels)
+    if array.shape != (n_samples,):
+        raise InvalidInputError(
+            f"labels must have one label for each of {n_samples} samples, got shape {array.shape};"
+            " give those of the samples X, or remove labels."
+        )
+    return array
 
 
 def _atoms_and_names(estimator: Any, image_shape: Any, feature_names: Any) -> tuple[Any, Any]:
