@@ -197,7 +197,7 @@ def test_text_with_very_many_columns_is_refused(tmp_path: Path) -> None:
 
 def test_a_very_long_first_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "X.csv.gz").write_bytes(gzip.compress(b"0" * 20_000_000))
-    with pytest.raises(InvalidInputError, match=r"the first line of .* must be shorter than"):
+    with pytest.raises(InvalidInputError, match=r"the first lines of .* must be shorter than"):
         read_vectors(tmp_path / "X.csv.gz")
 
 

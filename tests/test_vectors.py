@@ -127,9 +127,11 @@ def test_csv_with_and_without_a_header(header: str, end: str, tmp_path: Path) ->
         ("5,2\nnan,3\n", "row 2, column 1 must be a finite number, got nan; {MISSING}"),
         ("5,2\n3,1e999\n", "row 2, column 2 must be a finite number, got inf; replace it"),
         (
-            "1,x\n3,4\n",
-            r"row 1, column 2 must be a number, got 'x' \(a header must not contain num",
+            "1,x\n",
+            r"row 1, column 2 must be a number, got 'x' \(use --header yes if the first row",
         ),
+        ("5,NA\n3,4\n", "row 1, column 2 must be a number, got 'NA'; {MISSING}"),
+        ("5,,2\n3,4,1\n", "row 1, column 2 is empty; {MISSING}"),
         ("a,b\n1,x\n", r"column 2 \('b'\) must be .*'x'; correct it or exclude the column\.$"),
         ("5,2\n3\n", "row 2 must have 2 cells as the first row, got 1"),
         ("a,b\n3\n", r"row 1 \(without the header\) must have 2 cells as the first row, got 1"),
@@ -400,34 +402,3 @@ def test_npz_files_are_valid_zip_archives(tmp_path: Path) -> None:
     write_vectors(tmp_path / "X.npz", blocks(X), 11, sparse=True)
     with zipfile.ZipFile(tmp_path / "X.npz") as archive:
         assert archive.testzip() is None
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_first_row_that_counts_columns_is_a_header(first: int, tmp_path: Path) -> None:
-    path = tmp_path / "X.csv"
-    names = [str(k + first) for k in range(3)]
-    path.write_text(",".join(names) + "\n1.5,2.5,3.5\n4,5,6\n")
-    with pytest.warns(UserWarning, match="as the names of the columns and not as") as caught:
-        vectors = read_vectors(path)
-    assert caught[0].filename == __file__
-    assert vectors.names == names
-    assert vectors.X.shape == (2, 3)
-
-
-def test_a_first_row_of_other_numbers_is_a_vector(tmp_path: Path) -> None:
-    path = tmp_path / "X.csv"
-    path.write_text("0,2,1\n0,1,3\n")
-    assert read_vectors(path).X.shape == (2, 3)
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [(",a,b", "column 1 has no name; write the file without"), ("a,b,a", "two columns named 'a'")],
-)
-def test_missing_and_repeated_column_names_are_refused(
-    header: str, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "X.csv"
-    path.write_text(f"{header}\n1,2,3\n")
-    with pytest.raises(InvalidInputError, match=message):
-        read_vectors(path)

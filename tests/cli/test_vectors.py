@@ -125,7 +125,7 @@ def test_options_have_the_names_of_parameters(
     names = {option.replace("-", "_") for option in options}
     assert "transform_algorithm" in names
     others = {"help", "output", "key", "quiet", "dtype", "minibatch", "batch_size"}
-    others |= {"algorithm", "columns", "exclude", "max_size"}
+    others |= {"algorithm", "columns", "exclude", "header", "max_size"}
     assert names - others <= set(SCNN().get_params())
 
 

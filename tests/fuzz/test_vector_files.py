@@ -129,7 +129,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     """Return the result, or None if the file is refused with a sentence."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*was read as the names of the columns")
+        warnings.filterwarnings("ignore", ".*was read as (the names of the columns|a vector)")
         warnings.filterwarnings("ignore", ".*it was created on Python 2")
         try:
             return call()

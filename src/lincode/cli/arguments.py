@@ -15,6 +15,7 @@ from typing import Any
 import lincode
 from lincode.cli import commands
 from lincode.exceptions import InvalidInputError
+from lincode.vectors.header import HEADERS
 from lincode.vectors.limits import parse_size
 
 INPUTS = (
@@ -255,6 +256,13 @@ def _add_common_arguments(parser: argparse.ArgumentParser, *, n_jobs: bool = Tru
         type=column_list,
         metavar="A,B,...",
         help="columns to leave out, such as a label: names, or positions that start at 1",
+    )
+    parser.add_argument(
+        "--header",
+        choices=HEADERS,
+        default="auto",
+        help="whether the first row of a csv or tsv file contains the names of the columns"
+        " (default: auto, which decides by its cells and those of the second row)",
     )
     parser.add_argument(
         "--max-size",

@@ -106,6 +106,7 @@ def _open(args: argparse.Namespace, path: str, dtype: str | None = None) -> Vect
         dtype=dtype,
         folder=_output_folder(args),
         max_bytes=args.max_size,
+        header=args.header,
     )
 
 

@@ -16,6 +16,7 @@ import scipy.sparse
 from lincode.exceptions import InvalidInputError
 from lincode.vectors.columns import MISSING_ADVICE, Layout, select_columns
 from lincode.vectors.formats import STDIN, TEXT_FORMATS, file_format
+from lincode.vectors.header import check_header
 from lincode.vectors.limits import SizeLimit
 from lincode.vectors.npy import FileRows, map_npy, temporary_rows
 from lincode.vectors.npz import read_npz
@@ -153,6 +154,7 @@ def read_vectors(
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     max_bytes: int | None = None,
+    header: str = "auto",
 ) -> Vectors:
     r"""Read a file of vectors. The suffix of its name determines the format.
 
@@ -177,6 +179,13 @@ def read_vectors(
     max_bytes : int, default=None
         The largest size to which a compressed file (npz, gz, parquet) may expand. None means a
         gigabyte or 100 times the size of the file, whichever is larger.
+    header : {"auto", "yes", "no"}, default="auto"
+        Whether the first row of a csv or tsv file contains the names of the columns. "auto" means
+        yes if none of its cells is a number, if it counts the columns, if a column is chosen by a
+        name in it, if text is above a number, if its first cell is empty (as in tables that pandas
+        has written with an index), or if it has text, and its numbers are sorted and more than ten
+        times as large as those of the second row. A warning says so if some cells are numbers, or
+        if a vector looks like names.
 
     Returns
     -------
@@ -203,7 +212,7 @@ def read_vectors(
     >>> vectors.names
     ['x', 'y']
     """
-    vectors = _open(os.fspath(path), key, columns, exclude, max_bytes=max_bytes)
+    vectors = _open(os.fspath(path), key, columns, exclude, max_bytes=max_bytes, header=header)
     if vectors.text is not None:
         _warn(vectors.text)
         blocks = list(vectors.text.blocks())
@@ -225,6 +234,7 @@ def open_vectors(
     dtype: Any = None,
     folder: str | None = None,
     max_bytes: int | None = None,
+    header: str = "auto",
 ) -> Vectors:
     """Open a file of vectors, of which parts are read when they are needed.
 
@@ -232,7 +242,7 @@ def open_vectors(
 
     Parameters
     ----------
-    path, key, columns, exclude, max_bytes
+    path, key, columns, exclude, max_bytes, header
         See ``read_vectors``.
     dtype : dtype, default=None
         The dtype to which the rows of npy, npz and parquet files are converted. None means that
@@ -258,7 +268,7 @@ def open_vectors(
     (3, 2) [[0. 0.]
      [1. 0.]]
     """
-    vectors = _open(os.fspath(path), key, columns, exclude, dtype, folder, max_bytes)
+    vectors = _open(os.fspath(path), key, columns, exclude, dtype, folder, max_bytes, header)
     if vectors.text is not None:
         _warn(vectors.text)
     return vectors
@@ -277,7 +287,9 @@ def _open(
     dtype: Any = None,
     folder: str | None = None,
     max_bytes: int | None = None,
+    header: str = "auto",
 ) -> Vectors:
+    check_header(header)
     is_folder = Path(name).is_dir()
     suffix = "csv" if name == STDIN else "parquet" if is_folder else file_format(name)
     if key is not None and suffix != "npz":
@@ -285,10 +297,15 @@ def _open(
             f"key selects one of the arrays in an npz file, but {name} is a {suffix} file; leave"
             " key out."
         )
+    if header != "auto" and suffix not in TEXT_FORMATS:
+        raise InvalidInputError(
+            f"header says whether the first row of a csv or tsv file contains names, but {name} is"
+            f" a {suffix} file; leave header out."
+        )
     if name != STDIN and not is_folder and Path(name).stat().st_size == 0:
         raise InvalidInputError(f"{name} is empty; it must contain at least one vector.")
     if suffix in TEXT_FORMATS:
-        text = TextFile(name, columns, exclude, max_bytes)
+        text = TextFile(name, columns, exclude, max_bytes, header)
         return Vectors(text.name, None, text.names, text, text.layout)
     if suffix == "parquet":
         rows = ParquetRows(name, columns, exclude, dtype, folder, max_bytes)

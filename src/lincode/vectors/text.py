@@ -25,6 +25,7 @@ from lincode.vectors.columns import (
     select_columns,
 )
 from lincode.vectors.formats import STDIN, file_format, import_pyarrow, is_gzip
+from lincode.vectors.header import Header, find_header, is_missing
 from lincode.vectors.interruptible import interruptible
 from lincode.vectors.limits import SizeLimit, limited
 
@@ -36,8 +37,6 @@ COLUMN_BYTES = 5000
 """The memory that pyarrow needs for a column."""
 MAX_LINE_BYTES = 2**24
 """A longer first line is refused, because it is probably not text."""
-MISSING = ("na", "n/a", "#n/a", "<na>", "null", "none", "?")
-"""Cells that mean a missing value, in any case."""
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 CONVERSION_ERROR = re.compile(
     r"CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'",
@@ -49,8 +48,8 @@ ROW_LENGTH_ERROR = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) colu
 class TextFile:
     """A csv or tsv file of numbers in UTF-8.
 
-    The first row contains the names of the columns if none of its cells is a number, or if it
-    counts the columns (0, 1, 2, … or 1, 2, 3, …), which ``note`` then says.
+    ``find_header`` decides whether the first row contains the names of the columns. If this is not
+    certain, ``note`` says what was decided.
 
     Parameters
     ----------
@@ -61,6 +60,8 @@ class TextFile:
         See ``select_columns``.
     max_bytes : int, default=None
         The largest size to which a compressed file may expand; see ``SizeLimit``.
+    header : {"auto", "yes", "no"}, default="auto"
+        Whether the first row contains the names of the columns; see ``find_header``.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class TextFile:
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
         max_bytes: int | None = None,
+        header: str = "auto",
     ) -> None:
         self.pyarrow = import_pyarrow()
         self.path, self.note, self.max_bytes = path, "", max_bytes
@@ -76,7 +78,8 @@ class TextFile:
         self.delimiter = "," if path == STDIN or file_format(path) == "csv" else "\t"
         self._stdin_head = b""
         try:
-            first, n_lines = self._first_row()
+            chosen = [*(columns or ()), *(exclude or ())]
+            first, n_lines, found = self._read_header(header, chosen)
         except UnicodeDecodeError as error:
             raise InvalidInputError(
                 f"{self.name} must be a csv file, but it is not text in UTF-8: {error}."
@@ -85,24 +88,19 @@ class TextFile:
             raise InvalidInputError(f"{self.name} must be a csv file: {error}.") from error
         except GZIP_ERRORS as error:
             raise self._gzip_error(error) from error
-        counts = _counts_columns(first)
-        has_header = counts or not any(map(_is_number, first))
-        self.n_columns, self.n_skipped = len(first), n_lines if has_header else 0
+        self.n_columns, self.n_skipped = len(first), n_lines if found.exists else 0
         self._limit().check(COLUMN_BYTES * self.n_columns)
-        names = first if has_header else None
+        names = first if found.exists else None
         self.selected = select_columns(self.name, len(first), names, columns, exclude)
         self.names = None if names is None else [names[j] for j in self.selected]
         if self.names is not None:
             check_column_names(self.name, self.names, self.selected)
-        self.layout = Layout(self.names, self.selected, has_header)
-        if counts:
-            self.note = (
-                f"{self.name}: the first row, {','.join(first[:3])},…, was read as the names of"
-                " the columns and not as a vector. If it is a vector, add a row of names above it."
-            )
+        self.layout = Layout(self.names, self.selected, found.exists)
+        if found.question:
+            self.note = f"{self.name}: {found.question}"
 
-    def _first_row(self) -> tuple[list[str], int]:
-        """Return the first row that is not empty, and the number of lines up to its end."""
+    def _read_header(self, header: str, chosen: Sequence[str]) -> tuple[list[str], int, Header]:
+        """Return the first row, the number of lines up to its end, and whether it has names."""
         if self.path == STDIN:
             lines, begin = self._stdin_lines(), []
             for line in lines:
@@ -110,16 +108,16 @@ class TextFile:
                 if line.strip():
                     self.delimiter = "\t" if "\t" in line and "," not in line else ","
                     break
-            return self._parse_first_row(chain(begin, lines))
+            return self._parse_header(chain(begin, lines), header, chosen)
         with io.TextIOWrapper(self._open(), encoding="utf-8-sig", newline="") as text:
-            return self._parse_first_row(self._lines(text))
+            return self._parse_header(self._lines(text), header, chosen)
 
     def _lines(self, text: Any) -> Iterator[Any]:
         """Yield the lines of a stream of text or bytes, if they are not too long."""
         while line := text.readline(MAX_LINE_BYTES):
             if len(line) == MAX_LINE_BYTES:
                 raise InvalidInputError(
-                    f"the first line of {self.name} must be shorter than {MAX_LINE_BYTES} bytes;"
+                    f"the first lines of {self.name} must be shorter than {MAX_LINE_BYTES} bytes;"
                     f" {self.name} must be csv."
                 )
             yield line
@@ -130,9 +128,12 @@ class TextFile:
             self._stdin_head += line
             yield line.decode("utf-8-sig")
 
-    def _parse_first_row(self, lines: Iterable[str]) -> tuple[list[str], int]:
-        rows = csv.reader(lines, delimiter=self.delimiter)
-        first = next((row for row in rows if row), None)
+    def _parse_header(
+        self, lines: Iterable[str], header: str, chosen: Sequence[str]
+    ) -> tuple[list[str], int, Header]:
+        reader = csv.reader(lines, delimiter=self.delimiter)
+        rows = filter(None, reader)  # without empty ones
+        first = next(rows, None)
         if first is None:
             raise InvalidInputError(f"{self.name} is empty; it must contain at least one vector.")
         other = ";\t" if self.delimiter == "," else ";,"
@@ -141,7 +142,8 @@ class TextFile:
             raise InvalidInputError(
                 f"{self.name} must have {expected} between its cells, got {first[0][:40]!r}."
             )
-        return first, rows.line_num
+        n_lines = reader.line_num
+        return first, n_lines, find_header(first, lambda: next(rows, None), header, chosen)
 
     def _limit(self) -> SizeLimit:
         return SizeLimit([] if self.path == STDIN else [self.path], self.max_bytes)
@@ -215,9 +217,10 @@ class TextFile:
         place = f"{self.name}: {self.layout.row(row)}, {self.layout.column(column)}"
         if not cell.strip():
             return InvalidInputError(f"{place} is empty; {MISSING_ADVICE}")
-        if cell.strip().casefold() in MISSING:
+        if is_missing(cell):
             return InvalidInputError(f"{place} must be a number, got {cell!r}; {MISSING_ADVICE}")
-        hint = " (a header must not contain numbers)" if row == 0 and not self.n_skipped else ""
+        is_first = row == 0 and not self.layout.has_header
+        hint = " (use --header yes if the first row contains names)" if is_first else ""
         return ColumnError(
             f"{place} must be a number, got {printable(repr(cell), 60)}{hint}; correct it",
             self.layout.selector(column),
@@ -253,18 +256,3 @@ def _raw(stream: BinaryIO) -> Any:
     The buffer of standard input has a lock. If a thread holds it, Python cannot exit.
     """
     return stream.raw if isinstance(stream, io.BufferedReader) else stream
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _counts_columns(row: list[str]) -> bool:
-    """Return whether a row is 0, 1, 2, … or 1, 2, 3, …, as in a table without column names."""
-    if len(row) < 2 or row[0] not in ("0", "1"):
-        return False
-    return row == [str(number) for number in range(int(row[0]), int(row[0]) + len(row))]
