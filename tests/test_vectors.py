@@ -137,7 +137,12 @@ def test_csv_with_and_without_a_header(header: str, end: str, tmp_path: Path) ->
         ("a,b\n3\n", r"row 1 \(without the header\) must have 2 cells as the first row, got 1"),
         ('5,2\n"3,4\n', "row 2 must have 2 cells"),
         ("5,2\n1_0,3\n", "row 2, column 1 must be a number, got '1_0'"),
+        ("x\n1\n\n3\n", r"row 2 \(without the header\), column 1 \('x'\) is empty; {MISSING}"),
+        ("x\n\n1\n", r"row 1 \(without the header\), column 1 \('x'\) is empty; {MISSING}"),
+        ("\n\n1\n2\n\n\n3\n", "row 3, column 1 is empty; {MISSING}"),
+        ('1\n""\n', "row 2, column 1 is empty; {MISSING}"),
         ("a,b\n", "column names but no rows"),
+        ("x\n\n\n", "column names but no rows"),
         ("a,b", "must be a csv file of numbers"),
         ("\n\n", "is empty"),
         ("1;2\n3;4\n", "commas between its cells"),
@@ -148,6 +153,22 @@ def test_bad_csv_cells_are_reported(text: str, message: str, tmp_path: Path) -> 
     message = message.replace("{MISSING}", MISSING)
     with pytest.raises(InvalidInputError, match=f"X.csv.*{message}"):
         read_vectors(tmp_path / "X.csv").check_finite()
+
+
+@pytest.mark.parametrize("start", ["", "x\n", "\n\n", "\nx\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("n_blank", [0, 3, 300])
+def test_blank_lines_at_the_end_of_a_file_of_one_column(
+    start: str, end: str, n_blank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "BLOCK_BYTES", 100)
+    path, numbers = tmp_path / "X.csv", [str(k) for k in range(100)]
+    lines = start + "\n".join(numbers) + "\n" * (n_blank + 1)
+    path.write_bytes(lines.replace("\n", end).encode())
+    assert_array_equal(read_vectors(path).X[:, 0], range(100))
+    path.write_bytes((lines + "\n5").replace("\n", end).encode())
+    with pytest.raises(InvalidInputError, match=r"row 101\b.*, column 1 .*is empty"):
+        read_vectors(path)
 
 
 def test_csv_files_of_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

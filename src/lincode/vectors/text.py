@@ -79,7 +79,7 @@ class TextFile:
         self._stdin_head = b""
         try:
             chosen = [*(columns or ()), *(exclude or ())]
-            first, n_lines, found = self._read_header(header, chosen)
+            first, self.n_skipped, found = self._read_header(header, chosen)
         except UnicodeDecodeError as error:
             raise InvalidInputError(
                 f"{self.name} must be a csv file, but it is not text in UTF-8: {error}."
@@ -88,7 +88,7 @@ class TextFile:
             raise InvalidInputError(f"{self.name} must be a csv file: {error}.") from error
         except GZIP_ERRORS as error:
             raise self._gzip_error(error) from error
-        self.n_columns, self.n_skipped = len(first), n_lines if found.exists else 0
+        self.n_columns = len(first)
         self._limit().check(COLUMN_BYTES * self.n_columns)
         names = first if found.exists else None
         self.selected = select_columns(self.name, len(first), names, columns, exclude)
@@ -100,7 +100,7 @@ class TextFile:
             self.note = f"{self.name}: {found.question}"
 
     def _read_header(self, header: str, chosen: Sequence[str]) -> tuple[list[str], int, Header]:
-        """Return the first row, the number of lines up to its end, and whether it has names."""
+        """Return the first row, the number of lines before the vectors, and what the row is."""
         if self.path == STDIN:
             lines, begin = self._stdin_lines(), []
             for line in lines:
@@ -132,8 +132,12 @@ class TextFile:
         self, lines: Iterable[str], header: str, chosen: Sequence[str]
     ) -> tuple[list[str], int, Header]:
         reader = csv.reader(lines, delimiter=self.delimiter)
-        rows = filter(None, reader)  # without empty ones
-        first = next(rows, None)
+        first, n_blank = None, 0
+        for row in reader:
+            if row:
+                first = row
+                break
+            n_blank = reader.line_num
         if first is None:
             raise InvalidInputError(f"{self.name} is empty; it must contain at least one vector.")
         other = ";\t" if self.delimiter == "," else ";,"
@@ -142,8 +146,9 @@ class TextFile:
             raise InvalidInputError(
                 f"{self.name} must have {expected} between its cells, got {first[0][:40]!r}."
             )
-        n_lines = reader.line_num
-        return first, n_lines, find_header(first, lambda: next(rows, None), header, chosen)
+        n_lines, following = reader.line_num, filter(None, reader)  # without blank lines
+        found = find_header(first, lambda: next(following, None), header, chosen)
+        return first, n_lines if found.exists else n_blank, found
 
     def _limit(self) -> SizeLimit:
         return SizeLimit([] if self.path == STDIN else [self.path], self.max_bytes)
@@ -178,21 +183,44 @@ class TextFile:
                         column_names=columns,
                     ),
                     parse_options=pa.csv.ParseOptions(
-                        delimiter=self.delimiter, newlines_in_values=True
+                        delimiter=self.delimiter,
+                        newlines_in_values=True,
+                        # In a file of one column, a blank line is a row with an empty cell.
+                        ignore_empty_lines=self.n_columns > 1,
                     ),
                     convert_options=pa.csv.ConvertOptions(
                         include_columns=chosen,
                         column_types=dict.fromkeys(chosen, pa.float64()),
-                        null_values=[],
+                        null_values=[] if self.n_columns > 1 else [""],
+                        quoted_strings_can_be_null=False,
                     ),
                 )
-                for batch in reader:
+                batches = reader if self.n_columns > 1 else self._without_blank_end(reader)
+                for batch in batches:
                     if batch.num_rows:
                         yield np.column_stack([column.to_numpy() for column in batch.columns])
         except pa.ArrowInvalid as error:
             raise self._csv_error(str(error)) from error
         except GZIP_ERRORS as error:
             raise self._gzip_error(error) from error
+
+    def _without_blank_end(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the rows of a file of one column, in which blank lines are allowed at the end only.
+
+        Others would be left out, and the codes would no longer belong to the rows of the file.
+        """
+        n_rows, blank = 0, None
+        for batch in batches:
+            is_filled = batch.column(0).is_valid().to_numpy(zero_copy_only=False)
+            n_filled = int(is_filled.sum())
+            if n_filled and blank is None and not is_filled[:n_filled].all():
+                blank = n_rows + int(np.argmin(is_filled))
+            if n_filled and blank is not None:
+                raise self._cell_error(blank, 0, "")
+            if blank is None and n_filled < len(is_filled):
+                blank = n_rows + n_filled
+            n_rows += len(is_filled)
+            yield batch.slice(0, n_filled)
 
     def _gzip_error(self, error: Exception) -> InvalidInputError:
         return InvalidInputError(f"{self.name} is not a gzip file or is truncated: {error}")
