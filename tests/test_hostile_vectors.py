@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import scipy.sparse
 
 from lincode.cli import main
 from lincode.exceptions import InvalidInputError
-from lincode.vectors import limits, open_vectors, read_vectors
+from lincode.vectors import limits, open_vectors, read_vectors, text
 from lincode.vectors.columns import select_columns
 from lincode.vectors.limits import parse_size
 
@@ -153,9 +155,33 @@ def test_files_that_expand_too_much_are_refused(
     assert main(command) == 2
     assert LIMIT in capsys.readouterr().err
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
-    assert read_vectors(path, max_bytes=20_000_000).X.size > 1_000_000
+    assert read_vectors(path, max_bytes=50_000_000).X.size > 1_000_000
     if name == "X.csv.gz":
-        assert main([*command, "--max-size", "20MB"]) == 0
+        assert main([*command, "--max-size", "50MB"]) == 0
+
+
+def test_numbers_of_compressed_text_that_need_more_memory_than_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two characters per number are eight bytes per number in memory or in a temporary file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(text, "BLOCK_BYTES", 100_000)
+    Path("X.csv.gz").write_bytes(gzip.compress((b"0," * 499 + b"0\n") * 2000))
+    with pytest.raises(InvalidInputError, match=LIMIT):
+        read_vectors("X.csv.gz", max_bytes=4_000_000)
+    assert main(["fit", "X.csv.gz", "-o", "model", "--max-size", "4MB"]) == 2
+    assert LIMIT in capsys.readouterr().err
+    assert os.listdir() == ["X.csv.gz"]
+    vectors = open_vectors("X.csv.gz", max_bytes=4_000_000)
+    with vectors.with_slices(str(tmp_path), np.float32) as kept:
+        assert kept.X.shape == (2000, 500)
+    assert sum(block.size for block in vectors.blocks()) == 1_000_000  # which are not kept
+    tracemalloc.start()
+    X = read_vectors("X.csv.gz", max_bytes=8_000_000).X
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert X.nbytes == 8_000_000
+    assert peak < 1.4 * X.nbytes
 
 
 def test_a_sparse_matrix_that_states_many_rows_is_refused(tmp_path: Path) -> None:
@@ -178,15 +204,15 @@ def test_files_that_are_hardly_compressed_are_not_limited(
         assert read_vectors(tmp_path / name).X.size
 
 
-@pytest.mark.parametrize(("text", "size"), [("10", 10), ("2 GB", 2 * 10**9), ("3kb", 3000)])
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
+@pytest.mark.parametrize(("word", "size"), [("10", 10), ("2 GB", 2 * 10**9), ("3kb", 3000)])
+def test_sizes(word: str, size: int) -> None:
+    assert parse_size(word) == size
 
 
-@pytest.mark.parametrize("text", ["", "GB", "-1", "1.5GB", "0", "9" * 40, "1PB"])
-def test_invalid_sizes(text: str) -> None:
+@pytest.mark.parametrize("word", ["", "GB", "-1", "1.5GB", "0", "9" * 40, "1PB"])
+def test_invalid_sizes(word: str) -> None:
     with pytest.raises(InvalidInputError, match="a size must be a number of bytes"):
-        parse_size(text)
+        parse_size(word)
 
 
 def test_text_with_very_many_columns_is_refused(tmp_path: Path) -> None:

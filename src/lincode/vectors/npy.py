@@ -1,4 +1,4 @@
-"""Read npy files in pieces that are not memory-mapped, and write temporary ones."""
+"""Read npy files in pieces that are not memory-mapped, and collect blocks of rows."""
 
 from __future__ import annotations
 
@@ -131,6 +131,18 @@ def _read_into(file: Any, block: NDArray[Any]) -> bool:
     while n_read < len(view) and (n := file.readinto(view[n_read:])):
         n_read += n
     return n_read == len(view)
+
+
+def stack_rows(blocks: Iterable[NDArray[Any]], n_columns: int) -> NDArray[np.float64]:
+    """Return blocks of rows as one array of float64, without holding all of them twice."""
+    X, n = np.empty((0, n_columns)), 0
+    for block in blocks:
+        if n + len(block) > len(X):  # One eighth more, so that the array is not moved every time.
+            X.resize((n + len(block) + n // 8, n_columns), refcheck=False)
+        X[n : n + len(block)] = block
+        n += len(block)
+    X.resize((n, n_columns), refcheck=False)
+    return X
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from lincode.vectors.columns import MISSING_ADVICE, Layout, select_columns
 from lincode.vectors.formats import STDIN, TEXT_FORMATS, file_format
 from lincode.vectors.header import check_header
 from lincode.vectors.limits import SizeLimit
-from lincode.vectors.npy import FileRows, map_npy, temporary_rows
+from lincode.vectors.npy import FileRows, map_npy, stack_rows, temporary_rows
 from lincode.vectors.npz import read_npz
 from lincode.vectors.parquet import ParquetRows
 from lincode.vectors.text import TextFile
@@ -118,7 +118,9 @@ class Vectors:
         if self.text is None:
             yield self
             return
-        with temporary_rows(self.blocks(), folder, np.dtype(dtype or np.float64)) as rows:
+        dtype = np.dtype(dtype or np.float64)
+        blocks = self.text.check_size(self.blocks(), dtype.itemsize)
+        with temporary_rows(blocks, folder, dtype) as rows:
             if not rows.shape[0]:
                 raise InvalidInputError(_no_rows(self.path))
             yield replace(self, X=rows, text=None)
@@ -178,7 +180,8 @@ def read_vectors(
         The columns to leave out. In text and parquet files they need not contain numbers.
     max_bytes : int, default=None
         The largest size to which a compressed file (npz, gz, parquet) may expand. None means a
-        gigabyte or 100 times the size of the file, whichever is larger.
+        gigabyte or 100 times the size of the file, whichever is larger. For text it applies to the
+        text and to the array of its numbers.
     header : {"auto", "yes", "no"}, default="auto"
         Whether the first row of a csv or tsv file contains the names of the columns. "auto" means
         yes if none of its cells is a number, if it counts the columns, if a column is chosen by a
@@ -215,10 +218,11 @@ def read_vectors(
     vectors = _open(os.fspath(path), key, columns, exclude, max_bytes=max_bytes, header=header)
     if vectors.text is not None:
         _warn(vectors.text)
-        blocks = list(vectors.text.blocks())
-        if not blocks:
+        blocks = vectors.text.check_size(vectors.text.blocks(), np.dtype(np.float64).itemsize)
+        X = stack_rows(blocks, vectors.n_columns)
+        if not len(X):
             raise InvalidInputError(_no_rows(vectors.path))
-        return replace(vectors, X=np.concatenate(blocks), text=None)
+        return replace(vectors, X=X, text=None)
     if isinstance(vectors.X, ParquetRows | FileRows):
         mapped = isinstance(vectors.X, FileRows) and columns is exclude is None
         return replace(vectors, X=map_npy(vectors.path) if mapped else vectors.X[:])

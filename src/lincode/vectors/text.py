@@ -168,6 +168,18 @@ class TextFile:
         """Yield the rows as arrays of float64. Standard input can be read only once."""
         return interruptible(self._blocks()) if self.path == STDIN else self._blocks()
 
+    def check_size(self, blocks: Iterable[NDArray[Any]], itemsize: int) -> Iterator[NDArray[Any]]:
+        """Yield blocks of a compressed file that are kept, if they do not exceed the limit.
+
+        The text of a number may be shorter than its ``itemsize`` bytes in memory.
+        """
+        limit, n_bytes = self._limit() if is_gzip(self.path) else None, 0
+        for block in blocks:
+            n_bytes += block.size * itemsize
+            if limit is not None:
+                limit.check(n_bytes)
+            yield block
+
     def _blocks(self) -> Iterator[NDArray[Any]]:
         pa = self.pyarrow
         columns = [f"column {j}" for j in range(self.n_columns)]
