@@ -1,6 +1,8 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
@@ -52,6 +54,24 @@ def test_sparsity_area_of_uniform_codes_is_one_half() -> None:
     assert_allclose(sparsity_area([[0.0, 1.0]]), 0.5)
     with pytest.raises(ValueError, match="at least two numbers in increasing order"):
         sparsity_area(U, [0.5, 0.1])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.DataFrame({"a": pd.array([1.0, None], dtype="Float64")}),
+        pd.Series([1, None], dtype="Int64"),
+        [1.0, np.nan],
+        ["a", None],
+        np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"),
+    ],
+)
+def test_error_rate_refuses_missing_labels(labels: Any) -> None:
+    with pytest.raises(InvalidInputError, match="y_true must not contain missing labels"):
+        error_rate(labels, labels)
+    known = np.zeros(np.shape(labels))
+    with pytest.raises(InvalidInputError, match="y_predicted must not contain missing labels"):
+        error_rate(known, labels)
 
 
 def test_error_rate_counts_wrong_labels() -> None:

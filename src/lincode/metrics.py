@@ -154,7 +154,7 @@ def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels.
+        True labels. Labels must not be missing (NaN, NA or None).
     y_predicted : array-like of shape (n_samples,)
         Predicted labels.
 
@@ -198,7 +198,23 @@ def _labels(name: str, values: Any) -> NDArray[Any]:
         raise InvalidInputError(
             f"{name} must be a sequence of labels, got {type(values).__name__}."
         )
+    if _has_missing(labels):
+        raise InvalidInputError(
+            f"{name} must not contain missing labels (NaN, NA or None); remove these samples."
+        )
     return labels
+
+
+def _has_missing(labels: NDArray[Any]) -> bool:
+    """Return whether a label is None or not equal to itself, as NaN and NaT."""
+    if labels.dtype.kind != "O":
+        return bool(np.any(labels != labels))
+    try:
+        return any(label is None or bool(label != label) for label in labels.flat)
+    except TypeError:  # pd.NA is neither equal to itself nor not equal
+        return True
+    except ValueError:  # labels that are arrays
+        return False
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
