@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
@@ -259,8 +261,6 @@ def test_passes_end_at_max_iter(digits: Any) -> None:
 
 
 def test_names_of_features_are_stored(digits: Any) -> None:
-    import pandas as pd
-
     frame = pd.DataFrame(digits, columns=[f"p{j}" for j in range(64)])
     scnn = network().fit_batches([frame[:300], frame[300:]])
     assert list(scnn.feature_names_in_) == list(frame.columns)
@@ -277,6 +277,9 @@ def ends_early(X: Any) -> Iterator[Any]:
     raise OSError("connection lost")
 
 
+NO_NAN = r"batch 2: missing entries \(NaN\) are not supported .* call partial_fit for each part"
+
+
 def same_iterator(X: Any) -> Callable[[], Iterator[Any]]:
     """Return a callable that wrongly returns the same iterator each time."""
     iterator = iter(batches_of(X))
@@ -289,6 +292,19 @@ def same_iterator(X: Any) -> Callable[[], Iterator[Any]]:
         (lambda X: [X[:300], X[300:, :30]], InvalidInputError, "batch 2: X has 30 features"),
         (lambda X: [X[:300], np.full((5, 64), "a")], InvalidInputError, "batch 2: "),
         (lambda X: [X[:300], np.full((5, 64), np.nan)], InvalidInputError, "batch 2: .*NaN"),
+        (lambda X: [X[:300], pd.DataFrame(X).mask(X > 0.9)], InvalidInputError, NO_NAN),
+        (lambda X: [X[:300], np.ma.masked_greater(X, 0.9)], InvalidInputError, NO_NAN),
+        (
+            lambda X: [X[:300], scipy.sparse.csr_array(np.where(X > 0.9, np.nan, X))],
+            InvalidInputError,
+            "batch 2: a sparse X must not contain NaN",
+        ),
+        (
+            lambda X: [X[:300], np.full((5, 64), np.inf)],
+            InvalidInputError,
+            "batch 2: Input X contains infinity",
+        ),
+        (lambda X: [X[:300], X * 1e200], InvalidInputError, "batch 2: the largest absolute value"),
         (lambda X: [X[:300], X[:0]], InvalidInputError, "batch 2: .*0 sample"),
         (lambda X: [X[:300], [object()]], InvalidInputError, "batch 2: "),
         (lambda X: [], InvalidInputError, "at least one batch, but the iterable is empty"),
@@ -319,3 +335,14 @@ def test_fit_points_to_fit_batches(cls: Any, make: Any, digits: Any) -> None:
     X = make(batches_of(digits)) if make is tuple else make(digits)
     with pytest.raises(InvalidInputError, match=r"MiniBatchSCNN.fit_batches learns from an iter"):
         cls().fit(X)
+
+
+def test_scnn_needs_x_in_memory(digits: Any) -> None:
+    scnn = SCNN(4, 0.1, tol=1e-2, random_state=0)
+    for call in (scnn.fit, scnn.alpha_max, MiniBatchSCNN(4).partial_fit):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"X must be in memory here, but Slices .* pass X\[:\], or use MiniBatchSCNN",
+        ):
+            call(Slices(digits))
+    scnn.fit(Slices(digits)[:])

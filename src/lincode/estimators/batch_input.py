@@ -12,12 +12,8 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from lincode.core.types import Rows
-from lincode.estimators.validation import (
-    check_finite,
-    check_rows,
-    check_scale,
-    check_scaled_rows,
-)
+from lincode.estimators.samples import check_infinity
+from lincode.estimators.validation import check_finite, check_rows, check_scale
 from lincode.exceptions import InvalidInputError
 from lincode.rows.chunks import ChunkedRows
 from lincode.rows.memory import scan_rows
@@ -111,6 +107,7 @@ class BatchInput:
             not isinstance(batches, Iterable)
             or isinstance(batches, str | bytes)
             or getattr(batches, "ndim", 0) > 0  # an array, a sparse matrix or a data frame
+            or bool(getattr(batches, "shape", ()))  # a data frame of polars
         ):
             raise InvalidInputError(
                 "batches must be an iterable of arrays, or a callable that returns one, got"
@@ -167,9 +164,14 @@ class BatchInput:
     def _checked(self, batch: Any, number: int) -> tuple[Rows, RowLengths]:
         first = self.n_passes == 1 and number == 1
         try:
-            if isinstance(batch, np.ndarray) and batch.dtype.kind == "f" and np.isnan(batch).any():
-                raise InvalidInputError(NAN_MESSAGE)
-            return check_scaled_rows(self.estimator, batch, reset=first)
+            X = check_rows(self.estimator, batch, reset=first, check_finite=False)
+            largest, lengths = scan_rows(X)
+            if not math.isfinite(lengths.mean):
+                check_infinity(self.estimator, X)
+                if not scipy.sparse.issparse(X) and np.isnan(X).any():
+                    raise InvalidInputError(NAN_MESSAGE)
+            check_scale(X, largest)
+            return X, lengths
         except InvalidInputError as error:
             place = f"batch {number}" + (f" of pass {self.n_passes}" if self.n_passes > 1 else "")
             raise InvalidInputError(f"{place}: {error}") from error

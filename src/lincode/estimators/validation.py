@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 from lincode.core.types import Array, Rows, canonical_rows
 from lincode.estimators.array_api import to_numpy
 from lincode.exceptions import InvalidInputError
+from lincode.rows.chunks import is_lazy
 from lincode.rows.memory import scan_rows
 from lincode.rows.protocol import RowLengths
 
@@ -218,6 +219,11 @@ def _check_container(X: Any) -> None:
             f" {X.shape[0]} rows and {X.shape[1]} columns."
         )
 
+    if is_lazy(X) and not hasattr(X, "__array__"):
+        raise InvalidInputError(
+            f"X must be in memory here, but {name} is an object that is read in parts; pass X[:],"
+            " or use MiniBatchSCNN, whose fit reads parts."
+        )
 
 def _is_temporal(dtype: Any) -> bool:
     """Return whether a dtype of NumPy, pandas or polars is one of dates or times."""
