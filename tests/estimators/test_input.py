@@ -222,7 +222,7 @@ BAD = [
         "transform_algorithm must be one of 'encoder', .*'lars'",
     ),
     (dict(solver="lars"), InvalidInputError, "solver must be one of 'auto', 'paper', got 'lars'"),
-    (dict(init="random"), InvalidInputError, "init must be one of 'data', 'paper', got 'random'"),
+    (dict(init="random"), InvalidInputError, "init must be 'data', 'paper' or an array of atoms"),
     (
         dict(init=np.ones((2, 3))),
         InvalidInputError,

@@ -150,6 +150,12 @@ def test_warning_if_all_codes_are_zero(digits: Any) -> None:
         scnn.fit(digits)
 
 
+def test_half_life_may_be_an_infinite_scalar_of_numpy(digits: Any) -> None:
+    expected = network(half_life=float("inf")).fit(digits)
+    actual = network(half_life=np.float32("inf")).fit(digits)
+    assert_array_equal(actual.components_, expected.components_)
+
+
 def test_verbose_prints_one_line_per_batch(digits: Any, capsys: pytest.CaptureFixture[str]) -> None:
     scnn = network(batch_size=300, verbose=1).fit(digits)
     lines = capsys.readouterr().out.splitlines()
@@ -163,7 +169,11 @@ def test_verbose_prints_one_line_per_batch(digits: Any, capsys: pytest.CaptureFi
     [
         ({"batch_size": 0}, "batch_size must be None or an integer of at least 1"),
         ({"batch_size": 10.0}, "batch_size must be None or an integer"),
-        ({"half_life": 0.0}, "half_life must be None or a finite number of at least 1"),
+        ({"half_life": 0.0}, "half_life must be None, inf or a finite number of at least 1, got"),
+        ({"half_life": -np.inf}, "half_life must be None, inf or a finite number of at least 1"),
+        ({"half_life": "inf"}, "half_life must be None, inf or a finite number of at least 1"),
+        ({"init": object()}, r"init must be 'data' or an array of numbers of shape \("),
+        ({"init": "random"}, "init must be 'data' or an array of atoms, got 'random'"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"max_no_improvement": 0}, "max_no_improvement must be"),
         ({"init": "paper"}, "init must be 'data' or an array"),

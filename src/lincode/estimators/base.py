@@ -123,7 +123,7 @@ class BaseSCNN(ProgressMixin, CodingTransformer):
         """
         m = self._n_units(shape[1])
         if not isinstance(self.init, str):
-            return start_from_dictionary(check_dictionary(self.init, m, shape[1]))
+            return start_from_dictionary(check_dictionary(self.init, m, shape[1], self._inits))
         if self.init == "paper":
             return paper_start(shape, m, rng, dtype)
         return start_from_data(lambda indices: dense(take(indices)), shape, m, rng)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -301,6 +301,7 @@ class MiniBatchSCNN(BaseSCNN):
     300
     """
 
+    _inits: ClassVar[tuple[str, ...]] = ("data",)
     energy_: float
     energy_path_: Array
     n_steps_: int
@@ -707,7 +708,4 @@ class MiniBatchSCNN(BaseSCNN):
         check_number("batch_size", self.batch_size, 1, integer=True, or_none=True)
         check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("max_no_improvement", self.max_no_improvement, 1, integer=True, or_none=True)
-        if not (isinstance(self.half_life, float) and self.half_life == np.inf):
-            check_number("half_life", self.half_life, 1, or_none=True)
-        if isinstance(self.init, str) and self.init != "data":
-            raise InvalidInputError(f"init must be 'data' or an array of atoms, got {self.init!r}.")
+        check_number("half_life", self.half_life, 1, or_none=True, or_infinity=True)

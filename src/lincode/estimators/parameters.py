@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -64,6 +64,9 @@ def resolve_alpha(alpha: Any, lengths: RowLengths, m: int, p: int) -> float:
 
 class ParametrisedSCNN(DictionaryTransformer):
     """The meaning of the parameters of SCNN, among them alpha relative to the data."""
+
+    _inits: ClassVar[tuple[str, ...]] = ("data", "paper")
+    """The values of ``init`` that are not arrays"""
 
     def alpha_max(self, X: Any) -> float:
         """Return the smallest alpha for which all codes are zero.
@@ -169,8 +172,11 @@ class ParametrisedSCNN(DictionaryTransformer):
                 f"transform_algorithm={self.transform_algorithm!r} has codes of both signs, but"
                 " positive_code=True; use 'lasso'."
             )
-        if isinstance(self.init, str):
-            check_choice("init", self.init, ("data", "paper"))
+        if isinstance(self.init, str) and self.init not in self._inits:
+            raise InvalidInputError(
+                f"init must be {', '.join(map(repr, self._inits))} or an array of atoms, got"
+                f" {self.init!r}."
+            )
         check_verbose(self.verbose)
         check_callback(self.callback)
         for name in FLAGS:

@@ -38,18 +38,30 @@ RESCALE_ADVICE = (
 
 
 def check_number(
-    name: str, value: Any, at_least: float, *, integer: bool = False, or_none: bool = False
+    name: str,
+    value: Any,
+    at_least: float,
+    *,
+    integer: bool = False,
+    or_none: bool = False,
+    or_infinity: bool = False,
 ) -> None:
-    """Check that a parameter is a finite number of at least ``at_least``, or None if allowed."""
+    """Check that a parameter is a finite number of at least ``at_least``.
+
+    ``or_none`` and ``or_infinity`` allow None and infinity as well.
+    """
     if value is None and or_none:
         return
     kind: type[Any] = numbers.Integral if integer else numbers.Real
     must = f"{'an integer' if integer else 'a finite number'} of at least {at_least}"
-    must = f"{name} must be {'None or ' if or_none else ''}{must}"
+    others = [word for word, allowed in (("None", or_none), ("inf", or_infinity)) if allowed]
+    must = f"{name} must be {' or '.join([', '.join(others), must] if others else [must])}"
     if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{must}, got {value!r} of type {type(value).__name__}.")
     if isinstance(value, np.generic):
         value = value.item()  # float32 cannot be compared with the largest float64
+    if or_infinity and value == math.inf:
+        return
     if not at_least <= value <= (sys.maxsize if integer else sys.float_info.max):
         raise InvalidInputError(f"{must}, got {value!r}.")
 
@@ -121,15 +133,15 @@ def check_not_masked(name: str, array: Any) -> None:
         raise InvalidInputError(f"{name} must not have masked entries; replace them with numbers.")
 
 
-def check_dictionary(init: object, m: int, p: int) -> Array:
-    """Return the initial atoms as an array of float64."""
+def check_dictionary(init: object, m: int, p: int, names: tuple[str, ...]) -> Array:
+    """Return the initial atoms as an array of float64. ``names`` are the other values of init."""
     check_not_masked("init", init)
     try:
         D = np.array(init, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"init must be 'data', 'paper' or an array of numbers of shape (n_components,"
-            f" n_features) = ({m}, {p}), got {init!r}."
+            f"init must be {', '.join(map(repr, names))} or an array of numbers of shape"
+            f" (n_components, n_features) = ({m}, {p}), got {init!r}."
         ) from error
     if D.shape != (m, p):
         hint = " Rows are atoms; pass init.T if yours are columns." if D.shape == (p, m) else ""
@@ -207,6 +219,11 @@ def _check_container(X: Any) -> None:
         )
     if hasattr(X, "collect") and not hasattr(X, "shape"):
         raise InvalidInputError(f"X must be in memory, got a {name}; use X.collect().")
+    if is_lazy(X) and not hasattr(X, "__array__"):
+        raise InvalidInputError(
+            f"X must be in memory here, but {name} is an object that is read in parts; pass X[:],"
+            " or use MiniBatchSCNN, whose fit reads parts."
+        )
     dtypes = X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]
     if any(map(_is_temporal, dtypes)):
         raise InvalidInputError(
@@ -219,11 +236,6 @@ def _check_container(X: Any) -> None:
             f" {X.shape[0]} rows and {X.shape[1]} columns."
         )
 
-    if is_lazy(X) and not hasattr(X, "__array__"):
-        raise InvalidInputError(
-            f"X must be in memory here, but {name} is an object that is read in parts; pass X[:],"
-            " or use MiniBatchSCNN, whose fit reads parts."
-        )
 
 def _is_temporal(dtype: Any) -> bool:
     """Return whether a dtype of NumPy, pandas or polars is one of dates or times."""
