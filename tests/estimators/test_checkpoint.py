@@ -178,7 +178,7 @@ def test_ctrl_c_saves_the_last_complete_batch(
     assert seen[0] == 4
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"[MiniBatchSCNN] continuing from {path} after 3 batches"
-    assert lines[1].startswith("[MiniBatchSCNN] batch 4/")
+    assert lines[1].startswith(f"[MiniBatchSCNN] batch 4{'  ' if iterable else '/'}")
     np.testing.assert_array_equal(model.components_, expected.components_)
     np.testing.assert_array_equal(model.encoder_, expected.encoder_)
     np.testing.assert_array_equal(model.energy_path_, expected.energy_path_)

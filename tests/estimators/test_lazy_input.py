@@ -255,7 +255,7 @@ def test_passes_end_at_max_iter(digits: Any) -> None:
     scnn = network(max_iter=2, max_no_improvement=None, callback=seen.append)
     scnn.fit_batches(batches_of(digits))
     assert scnn.n_iter_ == 2
-    assert [(i.n_iter, i.max_iter) for i in seen[2:6]] == [(3, 3), (4, 4), (5, 8), (6, 8)]
+    assert [(i.n_iter, i.max_iter) for i in seen[2:6]] == [(3, None), (4, None), (5, 8), (6, 8)]
     with pytest.warns(ConvergenceWarning, match="max_iter passes"):
         network(max_iter=1, max_no_improvement=50).fit_batches(batches_of(digits))
 
@@ -312,6 +312,9 @@ def same_iterator(X: Any) -> Callable[[], Iterator[Any]]:
         (same_iterator, InvalidInputError, "4 batches in the first pass and none in pass 2"),
         (ends_early, OSError, "connection lost"),
         (lambda X: X, InvalidInputError, "use fit for a single array"),
+        (pd.DataFrame, InvalidInputError, "got DataFrame; use fit for a single array"),
+        (pl.DataFrame, InvalidInputError, "got DataFrame; use fit for a single array"),
+        (scipy.sparse.csr_array, InvalidInputError, "use fit for a single array"),
         (lambda X: "X.npy", InvalidInputError, "batches must be an iterable of arrays"),
         (lambda X: 3, InvalidInputError, "batches must be an iterable of arrays"),
         (lambda X: lambda: 3, InvalidInputError, "but it returned int"),

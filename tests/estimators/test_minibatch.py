@@ -156,6 +156,19 @@ def test_half_life_may_be_an_infinite_scalar_of_numpy(digits: Any) -> None:
     assert_array_equal(actual.components_, expected.components_)
 
 
+def test_verbose_prints_the_number_of_batches_when_it_is_known(
+    digits: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known: list[int | None] = []
+    scnn = network(max_no_improvement=None, max_iter=2, verbose=1)
+    scnn.set_params(callback=lambda iteration: known.append(iteration.max_iter))
+    scnn.fit_batches([digits[:300], digits[300:]])
+    lines = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    name = "[MiniBatchSCNN] batch"
+    assert lines == [f"{name} 1", f"{name} 2", f"{name} 3/4", f"{name} 4/4"]
+    assert known == [None, None, 4, 4]
+
+
 def test_verbose_prints_one_line_per_batch(digits: Any, capsys: pytest.CaptureFixture[str]) -> None:
     scnn = network(batch_size=300, verbose=1).fit(digits)
     lines = capsys.readouterr().out.splitlines()

@@ -125,9 +125,9 @@ class BatchInput:
         self.sample = RowSample(n_sampled_rows(m, row_bytes, refine=True), rng)
         self.sample.add(self.first)
 
-    def max_batches(self) -> int:
-        """Return the largest number of batches, as far as it is known."""
-        return self.n_batches * (self.max_passes if self.n_passes > 1 else 1)
+    def max_batches(self) -> int | None:
+        """Return the largest number of batches, or None before the first pass has ended."""
+        return self.n_batches * self.max_passes if self.n_passes > 1 else None
 
     def rows_per_pass(self) -> float:
         """Return the number of rows of one pass, or infinity before the first pass has ended."""

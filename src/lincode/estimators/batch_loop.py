@@ -34,8 +34,8 @@ CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 class BatchSource(Protocol):
     """How many batches and rows there are."""
 
-    def max_batches(self) -> int:
-        """Return the largest number of batches, as far as it is known."""
+    def max_batches(self) -> int | None:
+        """Return the largest number of batches, or None if it is not known."""
 
     def rows_per_pass(self) -> float:
         """Return the number of rows of one pass, or infinity if it is not known."""

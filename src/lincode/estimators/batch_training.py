@@ -131,8 +131,11 @@ class BatchTraining:
             smoothed = self.energy + weight * (energy - self.energy)
         self.energy, self.energy_path = float(smoothed), np.append(self.energy_path, energy)
 
-    def iteration(self, n: int, n_batches: int, seconds: float) -> Iteration:
-        """Return the last batch, of n samples, as an iteration. ``n_batches`` is their maximum."""
+    def iteration(self, n: int, n_batches: int | None, seconds: float) -> Iteration:
+        """Return the last batch, of n samples, as an iteration.
+
+        ``n_batches`` is the largest number of batches, or None if it is not known.
+        """
         energy = float(self.energy_path[-1])
         previous = self.energy_path[-2] if len(self.energy_path) > 1 else np.nan
         change = abs(previous - energy) / previous if previous > 0 else 1.0

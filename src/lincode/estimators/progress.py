@@ -225,6 +225,8 @@ class RemainingTime:
             self.seconds, self.changes = [], []
         self.seconds.append(iteration.seconds)
         self.changes.append(iteration.change)
+        if iteration.max_iter is None:
+            return ""
         n_left = iteration.max_iter - iteration.n_iter
         is_done = self.tol is not None and 0 < iteration.change <= self.tol
         if n_left <= 0 or is_done or len(self.seconds) < 2:

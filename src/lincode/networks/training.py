@@ -29,8 +29,9 @@ class Iteration:
     n_iter : int
         The number of iterations done: outer iterations of SCNN, batches of MiniBatchSCNN, passes
         over the samples of the other networks.
-    max_iter : int
-        The largest number of iterations.
+    max_iter : int or None
+        The largest number of iterations. None means that it is not known, as in the first pass of
+        ``MiniBatchSCNN.fit_batches``.
     energy_per_sample : float
         The energy of the samples in use, divided by their number.
     change : float
@@ -51,7 +52,7 @@ class Iteration:
     """
 
     n_iter: int
-    max_iter: int
+    max_iter: int | None
     energy_per_sample: float
     change: float
     seconds: float
@@ -63,8 +64,9 @@ class Iteration:
 
 def describe(iteration: Iteration, unit: str) -> str:
     """Return the values of an iteration as a line, where ``unit`` is what is counted."""
+    total = "" if iteration.max_iter is None else f"/{iteration.max_iter}"
     return (
-        f"{unit} {iteration.n_iter}/{iteration.max_iter}"
+        f"{unit} {iteration.n_iter}{total}"
         f"  energy per sample {iteration.energy_per_sample:.6g}"
         f"  change {iteration.change:.1e}  {iteration.seconds:.1f} s"
     )
