@@ -25,6 +25,7 @@ from lincode.exceptions import InvalidInputError, MissingDependencyError
 from lincode.vectors import (
     FORMATS,
     atomic_write,
+    open_vectors,
     parquet,
     read_vectors,
     reading,
@@ -411,6 +412,17 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npy"])
+def test_pipes_are_not_called_empty(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"X.{suffix}"
+    os.mkfifo(path)
+    for read in (read_vectors, open_vectors):
+        with pytest.raises(
+            InvalidInputError, match=r"regular file, but it is a pipe; .*, with - as"
+        ):
+            read(path)
 
 
 def test_pipes_are_not_replaced(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""The formats of files of vectors, and the package that some of them need."""
+"""The formats of files of vectors, what a file must be, and the package that some of them need."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ def file_format(path: str | os.PathLike[str]) -> str:
 def is_gzip(path: str | os.PathLike[str]) -> bool:
     """Return whether the name of a file ends in gz."""
     return Path(path).suffix.lower() == ".gz"
+
+
+def check_file(name: str) -> None:
+    """Check that a file is a regular one, which can be read twice, and that it is not empty."""
+    status = Path(name).stat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a pipe" if stat.S_ISFIFO(status.st_mode) else "a device or a socket"
+        raise InvalidInputError(
+            f"{name} must be a regular file, but it is {kind}; read csv from standard input, with -"
+            f" as the name of the file and < {name} after the command."
+        )
+    if status.st_size == 0:
+        raise InvalidInputError(f"{name} is empty; it must contain at least one vector.")
 
 
 def import_pyarrow() -> Any:

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from lincode.exceptions import InvalidInputError
 from lincode.vectors.columns import MISSING_ADVICE, Layout, select_columns
-from lincode.vectors.formats import STDIN, TEXT_FORMATS, file_format
+from lincode.vectors.formats import STDIN, TEXT_FORMATS, check_file, file_format
 from lincode.vectors.header import check_header
 from lincode.vectors.limits import SizeLimit
 from lincode.vectors.npy import FileRows, map_npy, stack_rows, temporary_rows
@@ -306,8 +306,8 @@ def _open(
             f"header says whether the first row of a csv or tsv file contains names, but {name} is"
             f" a {suffix} file; leave header out."
         )
-    if name != STDIN and not is_folder and Path(name).stat().st_size == 0:
-        raise InvalidInputError(f"{name} is empty; it must contain at least one vector.")
+    if name != STDIN and not is_folder:
+        check_file(name)
     if suffix in TEXT_FORMATS:
         text = TextFile(name, columns, exclude, max_bytes, header)
         return Vectors(text.name, None, text.names, text, text.layout)
