@@ -62,10 +62,22 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"lincode {lincode.__version__}\n"
 
 
-def test_no_command_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["fit", "X.npy", "-o", "m", "--\x1b[31m"], r"unrecognized arguments: --\x1b[31m"),
+    ],
+)
+def test_invalid_command_lines_are_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main([])
+        main(arguments)
     assert stopped.value.code == 2
+    assert capsys.readouterr().err == (
+        f"lincode: {message}. Use lincode --help to list the arguments.\n"
+    )
 
 
 def raising(error: BaseException) -> Callable[[], None]:

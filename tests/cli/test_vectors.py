@@ -443,4 +443,8 @@ def test_invalid_options_are_reported(
     with pytest.raises(SystemExit) as stopped:
         run(line)
     assert stopped.value.code == 2
-    assert re.search(message, capsys.readouterr().err)
+    error, command = capsys.readouterr().err, line.split()[0]
+    assert re.search(message, error)
+    assert error.startswith(f"lincode {command}: ")
+    assert error.endswith(f". Use lincode {command} --help to list the arguments.\n")
+    assert error.count("\n") == 1

@@ -10,6 +10,7 @@ import functools
 import gzip
 import io
 import os
+import re
 import sys
 import warnings
 from dataclasses import dataclass
@@ -244,10 +245,7 @@ def check_printed(code: int, out: str, err: str) -> None:
         assert not [line for line in lines if line.startswith("lincode: error")]
         return
     assert out == ""
-    if any(line.startswith("usage: ") for line in lines):
-        assert ": error: " in lines[-1]
-        return
-    errors = [line for line in lines if line.startswith("lincode: ")]
+    errors = [line for line in lines if re.match(r"lincode( \w+)?: ", line)]
     assert len(errors) == 1, err
     assert errors[0] == lines[-1]
     assert len(errors[0].split()) >= 4, err

@@ -14,6 +14,7 @@ from typing import Any
 
 import lincode
 from lincode.cli import commands
+from lincode.cli.parser import CommandParser
 from lincode.exceptions import InvalidInputError
 from lincode.vectors.header import HEADERS
 from lincode.vectors.limits import parse_size
@@ -32,7 +33,7 @@ FLAG: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": Non
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of ``lincode``. The function of a command is stored as ``func``."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lincode",
         description="Learn sparse codes of vectors and compute them.",
         epilog="Use `lincode COMMAND --help` to list the arguments of a command.",
@@ -323,7 +324,7 @@ def size(text: str) -> int:
     try:
         return parse_size(text)
     except InvalidInputError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        raise argparse.ArgumentTypeError(str(error).removesuffix(".")) from error
 
 
 def nonnegative_number(text: str, alternatives: str = "") -> float:
