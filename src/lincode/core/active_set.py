@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lincode.core.compiler import compiled
+from lincode.core.compiler import compiled, inlined
 from lincode.core.types import Array
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _solve_rows(
             is_active[units[r]] = False
 
 
-@compiled
+@inlined
 def _read_start(
     U: Any,
     i: int,
@@ -241,7 +241,7 @@ def _read_start(
     return k
 
 
-@compiled
+@inlined
 def _objective(
     b: Any, i: int, tau: float, units: Any, active: Any, k: int, g: Any
 ) -> tuple[float, float]:
@@ -254,7 +254,7 @@ def _objective(
     return total, terms
 
 
-@compiled
+@inlined
 def _store_unit(
     H: Any, units: Any, active: Any, k: int, unit: int, sign: float, code: float
 ) -> None:
@@ -263,7 +263,7 @@ def _store_unit(
     active[CODE, k], active[MOVED, k] = code, 0.0
 
 
-@compiled
+@inlined
 def _compute_gradient(b: Any, i: int, H: Any, units: Any, active: Any, k: int, g: Any) -> None:
     """Compute g = u H − b for row i."""
     for j in range(b.shape[1]):
@@ -271,7 +271,7 @@ def _compute_gradient(b: Any, i: int, H: Any, units: Any, active: Any, k: int, g
     _add_rows(active[CODE], units, k, H, g)
 
 
-@compiled
+@inlined
 def _add_rows(weights: Any, units: Any, n: int, H: Any, g: Any) -> None:
     """Add Σ_r weights[r] H[units[r]] over r < n to g, four rows of H at a time."""
     m, dtype = H.shape[0], H.dtype.type
@@ -290,7 +290,7 @@ def _add_rows(weights: Any, units: Any, n: int, H: Any, g: Any) -> None:
         r += 1
 
 
-@compiled
+@inlined
 def _find_peaks(positive: bool, bits: Any, peaks: Any, peak_bits: Any) -> float:
     """Store the largest |g| (with ``positive``, −g) of each chunk, and of all; return the latter.
 
@@ -313,7 +313,7 @@ def _find_peaks(positive: bool, bits: Any, peaks: Any, peak_bits: Any) -> float:
     return float(peaks[n_chunks])
 
 
-@compiled
+@inlined
 def _measure_active(
     tau: float, tolerance: Any, scale: float, units: Any, active: Any, k: int, g: Any
 ) -> tuple[float, float]:
@@ -331,7 +331,7 @@ def _measure_active(
     return largest, max(tol * scale, rounding * terms)
 
 
-@compiled
+@inlined
 def _factor(
     H: Any, min_pivot: Any, units: Any, active: Any, inverse: Any, n: int, is_active: Any
 ) -> int:
@@ -351,7 +351,7 @@ def _factor(
     return k
 
 
-@compiled
+@inlined
 def _swap(units: Any, active: Any, first: int, second: int) -> None:
     """Exchange the units at two places."""
     units[first], units[second] = units[second], units[first]
@@ -359,14 +359,14 @@ def _swap(units: Any, active: Any, first: int, second: int) -> None:
         active[q, first], active[q, second] = active[q, second], active[q, first]
 
 
-@compiled
+@inlined
 def _load_column(H: Any, units: Any, active: Any, k: int, unit: int) -> None:
     """Store the products of a unit's atom with the first k active atoms."""
     for r in range(k):
         active[COLUMN, r] = H[unit, units[r]]
 
 
-@compiled
+@inlined
 def _append(active: Any, inverse: Any, k: int, diagonal: float, min_pivot: Any) -> bool:
     """Extend the inverse of k units by the loaded column; report whether it is independent.
 
@@ -392,7 +392,7 @@ def _append(active: Any, inverse: Any, k: int, diagonal: float, min_pivot: Any) 
     return True
 
 
-@compiled
+@inlined
 def _remove(units: Any, active: Any, inverse: Any, k: int, out: int) -> None:
     """Remove the unit at a place from k units and from the inverse. The last takes its place."""
     last = k - 1
@@ -409,7 +409,7 @@ def _remove(units: Any, active: Any, inverse: Any, k: int, out: int) -> None:
     _swap(units, active, out, last)
 
 
-@compiled
+@inlined
 def _first_zero(active: Any, k: int, longest: float) -> tuple[float, int]:
     """Return how far the codes can move along the direction, and the place of the first zero.
 
@@ -423,7 +423,7 @@ def _first_zero(active: Any, k: int, longest: float) -> tuple[float, int]:
     return length, out
 
 
-@compiled
+@inlined
 def _move(active: Any, k: int, length: float, out: int) -> None:
     """Move the codes along the direction. The code at the place ``out`` becomes zero."""
     for r in range(k):
@@ -436,7 +436,7 @@ def _move(active: Any, k: int, length: float, out: int) -> None:
         active[CODE, out] = 0
 
 
-@compiled
+@inlined
 def _descend(units: Any, active: Any, inverse: Any, k: int, only: int, is_active: Any) -> int:
     """Move to the solution for the active set without the units whose sign would change.
 
@@ -466,7 +466,7 @@ def _descend(units: Any, active: Any, inverse: Any, k: int, only: int, is_active
     return k
 
 
-@compiled
+@inlined
 def _list_candidates(
     tau: float,
     positive: bool,
@@ -496,7 +496,7 @@ def _list_candidates(
     return n
 
 
-@compiled
+@inlined
 def _enter_units(
     H: Any,
     tau: float,
@@ -549,7 +549,7 @@ def _enter_units(
     return k, 0, True
 
 
-@compiled
+@inlined
 def _exchange(
     H: Any,
     min_pivot: Any,

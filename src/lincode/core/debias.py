@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.compiler import compiled
+from lincode.core.compiler import compiled, inlined
 from lincode.core.types import Array
 
 MIN_PIVOT_EPS = 100
@@ -73,7 +73,7 @@ def _debias(U: Any, b: Any, H: Any, V: Any, largest: int, min_pivot: float, posi
             V[i, units[r]] = code[r]
 
 
-@compiled
+@inlined
 def _factor(H: Any, units: Any, n: int, L: Any, min_pivot: float) -> int:
     """Compute the Cholesky factor of H on the units, without dependent ones; return how many."""
     k = 0
@@ -93,7 +93,7 @@ def _factor(H: Any, units: Any, n: int, L: Any, min_pivot: float) -> int:
     return k
 
 
-@compiled
+@inlined
 def _solve(L: Any, k: int, b: Any, i: int, units: Any, code: Any) -> None:
     """Solve L Lᵀ code = b[i, units]."""
     for r in range(k):

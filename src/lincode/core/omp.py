@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from lincode.core.compiler import compiled
+from lincode.core.compiler import compiled, inlined
 from lincode.core.types import Array, Rows, row_squares
 
 MIN_PIVOT_EPS = 100
@@ -179,7 +179,7 @@ def _choose_atoms(
             U[i, units[r]] = code[r] * inverse_lengths[units[r]]
 
 
-@compiled
+@inlined
 def _first_of_largest(bits: Any) -> int:
     """Return the first index of the largest of non-negative numbers, from their bits.
 
@@ -195,7 +195,7 @@ def _first_of_largest(bits: Any) -> int:
     return int(first) if first < m else 0
 
 
-@compiled
+@inlined
 def _orthogonalise(H: Any, Q: Any, L: Any, k: int, unit: int, q: Any) -> None:
     """Compute q = (H[unit] − Σ_{r < k} L[k, r] Q[r]) / L[k, k], four rows at a time."""
     m, dtype = len(q), H.dtype.type
@@ -216,7 +216,7 @@ def _orthogonalise(H: Any, Q: Any, L: Any, k: int, unit: int, q: Any) -> None:
         r += 1
 
 
-@compiled
+@inlined
 def _update(
     q: Any, Q: Any, k: int, c: Any, a: Any, s: Any, least_squares: bool, least: Any, score: Any
 ) -> None:
@@ -235,7 +235,7 @@ def _update(
             score[j] = abs(a[j])
 
 
-@compiled
+@inlined
 def _solve(
     b: Any, i: int, H: Any, inverse_lengths: Any, L: Any, k: int, units: Any, c: Any, code: Any
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.compiler import compiled
+from lincode.core.compiler import compiled, inlined
 from lincode.core.types import Array
 
 MAX_NEWTON_STEPS = 30
@@ -152,7 +152,7 @@ def _step_rows(
         uphill[i] = _write_step(U[i], y, z, v, rho, shift, zeros, U_old[i])
 
 
-@compiled
+@inlined
 def _extrapolate(
     u: Any,
     u_old: Any,
@@ -175,7 +175,7 @@ def _extrapolate(
     return total
 
 
-@compiled
+@inlined
 def _write_step(u: Any, y: Any, z: Any, v: Any, rho: Any, shift: Any, zeros: Any, out: Any) -> Any:
     """Write x = soft_threshold(z − shift · v); return (y − x) M (x − u)."""
     low, high = zeros
@@ -202,7 +202,7 @@ def _soft_threshold_along(
         _write_step(Z[i], Z[i], Z[i], v, rho, rho * kappa, zeros, V[i])
 
 
-@compiled
+@inlined
 def _find_root(z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accuracy: Any) -> Any:
     """Return κ and the last slope of ψ, as ``soft_threshold_along`` says."""
     zero, one, half = z.dtype.type(0), z.dtype.type(1), z.dtype.type(0.5)
@@ -227,7 +227,7 @@ def _find_root(z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accura
     return kappa, slope
 
 
-@compiled
+@inlined
 def _product_along(z: Any, v: Any, shift: Any, zeros: Any) -> Any:
     """Return V·v for V = soft_threshold(z − shift · v), and Σ v² over the non-zeros of V."""
     low, high = zeros
@@ -285,7 +285,7 @@ def _measure_rows(
         violation[i] = _largest(work, bits)
 
 
-@compiled
+@inlined
 def _largest(work: Any, bits: Any) -> Any:
     """Return the largest of non-negative numbers, which have the order of their bits.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lincode.core.compiler import compiled
+from lincode.core.compiler import compiled, inlined
 from lincode.core.types import Array
 from lincode.exceptions import InvalidInputError
 
@@ -141,7 +141,7 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool, largest: Any) -> Any:
     return n_overflows
 
 
-@compiled
+@inlined
 def _count_overflows(row: Any, gains: Any, largest: Any) -> Any:
     """Return how many codes would be infinite or NaN, as a value of their type."""
     zero, one = row.dtype.type(0), row.dtype.type(1)
@@ -151,7 +151,7 @@ def _count_overflows(row: Any, gains: Any, largest: Any) -> Any:
     return count
 
 
-@compiled
+@inlined
 def _set_magnitudes(row: Any, magnitudes: Any, positive: bool) -> Any:
     """Set magnitudes to |row|, or with ``positive`` to max(row, 0).
 
@@ -168,7 +168,7 @@ def _set_magnitudes(row: Any, magnitudes: Any, positive: bool) -> Any:
     return total, count
 
 
-@compiled
+@inlined
 def _count_above(values: Any, threshold: Any) -> Any:
     """Return how many values exceed the threshold, as a value of their type."""
     zero, one = values.dtype.type(0), values.dtype.type(1)
@@ -178,7 +178,7 @@ def _count_above(values: Any, threshold: Any) -> Any:
     return count
 
 
-@compiled
+@inlined
 def _keep_largest(row: Any, k: int, gains: Any, magnitudes: Any, work: Any, low: Any) -> None:
     """Keep the k largest magnitudes, more than k of which exceed ``low``, by quickselect.
 
@@ -202,7 +202,7 @@ def _keep_largest(row: Any, k: int, gains: Any, magnitudes: Any, work: Any, low:
         row[j] = gains[j] * row[j] if keep else 0
 
 
-@compiled
+@inlined
 def _select(values: Any, n: int, target: int) -> Any:
     """Return the entry of values[:n] that would be at ``target`` if they were sorted."""
     low, high = 0, n - 1
