@@ -36,7 +36,7 @@ from lincode.vectors.columns import check_column_names
 
 X = np.random.default_rng(0).standard_normal((11, 3))
 X[X < 0] = 0
-MISSING = r"fill in a number or remove the row \(in Python, SCNN.fit accepts NaN\)\.$"
+MISSING = r"fill in a number or remove the row \(in Python, SCNN accepts NaN\)\.$"
 
 
 def blocks(A: Any) -> list[Any]:

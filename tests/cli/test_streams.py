@@ -175,6 +175,24 @@ def test_the_option_that_excludes_a_column_of_text_is_printed(
     assert main(shlex.split(f"{start}{rest} {option} -m 2 -q")) == 0
 
 
+def test_messages_of_encode_and_decode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("X.csv").write_text("a,b\n1,2\n3,5\n4,1\n")
+    assert run("fit X.csv -m 2 -q -o m") == 0
+    Path("text.csv").write_text("a,b\n1,x\n")
+    Path("empty.csv").write_text("a,b\n")
+    capsys.readouterr()
+    # A column of the model cannot be excluded.
+    assert run("encode m text.csv -o codes.csv") == 2
+    assert capsys.readouterr().err.endswith(" must be a number, got 'x'; correct it.\n")
+    for line in ("encode m empty.csv", "decode m empty.csv"):
+        assert run(f"{line} -o out.csv") == 2
+        assert capsys.readouterr().err == "lincode: empty.csv has no rows of numbers.\n"
+    assert not Path("out.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -138,7 +138,7 @@ def test_fit_uses_the_defaults_of_the_estimator(here: Path, option: str) -> None
 
 def test_fit_in_batches(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fit X.npy -m 8 --alpha 0.2 --minibatch --batch-size 40 -o model") == 0
-    assert "iteration 1/20" in capsys.readouterr().err
+    assert "batch 1/20" in capsys.readouterr().err
     expected = MiniBatchSCNN(8, 0.2, batch_size=40, random_state=0).fit(X)
     assert load("model").get_params() == expected.get_params()
     assert_array_equal(load("model").components_, expected.components_)

@@ -478,13 +478,16 @@ def test_missing_entries_and_weights_continue(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.energy_, expected.energy_, rtol=1e-3)
 
 
-def test_command_line_continues(tmp_path: Path) -> None:
+def test_command_line_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     X, path = samples(), tmp_path / "checkpoint"
     np.save(tmp_path / "X.npy", X)
     interrupted_fit("batches", path, n_jobs=None, max_no_improvement=3, max_iter=100)
-    command = ["fit", str(tmp_path / "X.npy"), "-m", str(M), "-o", str(tmp_path / "model"), "-q"]
+    command = ["fit", str(tmp_path / "X.npy"), "-m", str(M), "-o", str(tmp_path / "model")]
     assert main([*command, "--batch-size", "300", "--checkpoint-path", str(path)]) == 0
     assert not path.exists()
+    messages = capsys.readouterr().err.splitlines()
+    assert messages[0] == f"lincode: continuing from the checkpoint {path}."
+    assert messages[1].startswith("batch ")
     model = load(tmp_path / "model")
     assert model.checkpoint_path is None
     with warnings.catch_warnings():

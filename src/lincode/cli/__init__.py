@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from sklearn.exceptions import NotFittedError
 
+from lincode.cli import commands
 from lincode.cli.arguments import build_parser
 from lincode.cli.columns import exclude_message
 from lincode.cli.printing import print_message
@@ -68,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_message(f"not enough memory: {error}. lincode fit --minibatch learns from batches.")
         return INVALID_INPUT
     except ColumnError as error:
-        print_message(exclude_message(error, args.exclude))
+        # The columns of a model cannot be excluded.
+        is_fit = args.func is commands.fit
+        print_message(exclude_message(error, args.exclude) if is_fit else f"{error.problem}.")
         return INVALID_INPUT
     except (InvalidInputError, MissingDependencyError, NotFittedError) as error:
         print_message(str(error))

@@ -81,6 +81,8 @@ def _fit_model(args: argparse.Namespace, opened: Vectors) -> tuple[Any, int]:
         if message and not args.quiet:
             print_message(message)
         model = _create_model(cls, args)
+        if args.checkpoint_path and os.path.exists(args.checkpoint_path) and not args.quiet:
+            print_message(f"continuing from the checkpoint {args.checkpoint_path}.")
         X = vectors.X
         if cls is SCNN or _float_bytes(X) <= SMALL_BYTES:
             X = _load(vectors)
@@ -216,6 +218,8 @@ def encode(args: argparse.Namespace) -> None:
             n += block.shape[0]
             n_nonzero += int(np.count_nonzero(U.data if scipy.sparse.issparse(U) else U))
             yield U
+        if not n:
+            raise InvalidInputError(f"{args.X} has no rows of numbers.")
 
     write_vectors(args.output, codes(), names=names, sparse=True)
     if not args.quiet:
@@ -239,6 +243,8 @@ def decode(args: argparse.Namespace) -> None:
         for U in codes.blocks(model.n_features_in_):
             n += U.shape[0]
             yield model.inverse_transform(U)
+        if not n:
+            raise InvalidInputError(f"{args.codes} has no rows of numbers.")
 
     write_vectors(args.output, decoded(), names=None if names is None else list(names))
     if not args.quiet:

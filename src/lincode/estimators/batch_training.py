@@ -139,7 +139,7 @@ class BatchTraining:
         energy = float(self.energy_path[-1])
         previous = self.energy_path[-2] if len(self.energy_path) > 1 else np.nan
         change = abs(previous - energy) / previous if previous > 0 else 1.0
-        return Iteration(self.stream.n_batches, n_batches, energy, change, seconds, n)
+        return Iteration(self.stream.n_batches, n_batches, energy, change, seconds, n, "batch")
 
     def batch_result(self, learned: SCNNTraining | OnlineBatch) -> tuple[BatchRows, Trained]:
         """Return the rows of the last batch and the network, whose encoder is fitted if needed."""

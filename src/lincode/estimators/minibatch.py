@@ -675,7 +675,7 @@ class MiniBatchSCNN(BaseSCNN):
 
     def _report_batch(self, report: FitProgress, iteration: Iteration) -> bool:
         """Report a batch; return whether a callback requests a stop."""
-        return report.end(iteration, unit="batch", after=f"  {self.n_samples_seen_} samples")
+        return report.end(iteration, after=f"  {self.n_samples_seen_} samples")
 
     def _set_batch_weights(self, rows: BatchRows, trained: Trained) -> None:
         """Set the fitted attributes after training on a batch."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from lincode.estimators.logs import is_logged, log_progress
 from lincode.exceptions import InvalidInputError
-from lincode.networks.training import Iteration, describe
+from lincode.networks.training import Iteration
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -94,12 +94,10 @@ class FitProgress:
         self.task = parent.subcontext(task_name="iteration")
         self.task.call_on_fit_task_begin(estimator=self.estimator, **self.data)
 
-    def end(
-        self, iteration: Iteration, *, before: str = "", unit: str = "iteration", after: str = ""
-    ) -> bool:
+    def end(self, iteration: Iteration, *, before: str = "", after: str = "") -> bool:
         """Report an iteration; return whether a callback requests a stop.
 
-        ``before``, ``unit`` and ``after`` are parts of the message. Iterations on a subset of the
+        ``before`` and ``after`` are parts of the message. Iterations on a subset of the
         samples, which ``before`` names, say nothing about the time that remains.
         """
         estimator = self.estimator
@@ -108,8 +106,7 @@ class FitProgress:
         if is_logged(verbose):
             left = "" if before else left
             name = type(estimator).__name__
-            line = describe(iteration, unit)
-            log_progress(f"[{name}] {before}{line}{left}{after}", verbose)
+            log_progress(f"[{name}] {before}{iteration}{left}{after}", verbose)
         stop = False
         if self.task is not None:
             values = {

@@ -42,6 +42,8 @@ class Iteration:
     n_samples : int
         The number of samples in use. SCNN starts on subsets of the samples if there are many (see
         its ``init_size``), and counts the iterations on each subset from 1.
+    unit : str
+        What is counted: "iteration", or "batch" for MiniBatchSCNN.
 
     Examples
     --------
@@ -57,19 +59,15 @@ class Iteration:
     change: float
     seconds: float
     n_samples: int = 0
+    unit: str = "iteration"
 
     def __str__(self) -> str:
-        return describe(self, "iteration")
-
-
-def describe(iteration: Iteration, unit: str) -> str:
-    """Return the values of an iteration as a line, where ``unit`` is what is counted."""
-    total = "" if iteration.max_iter is None else f"/{iteration.max_iter}"
-    return (
-        f"{unit} {iteration.n_iter}{total}"
-        f"  energy per sample {iteration.energy_per_sample:.6g}"
-        f"  change {iteration.change:.1e}  {iteration.seconds:.1f} s"
-    )
+        total = "" if self.max_iter is None else f"/{self.max_iter}"
+        return (
+            f"{self.unit} {self.n_iter}{total}"
+            f"  energy per sample {self.energy_per_sample:.6g}"
+            f"  change {self.change:.1e}  {self.seconds:.1f} s"
+        )
 
 
 Callback = Callable[[Iteration], object]

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from lincode.exceptions import InvalidInputError
 from lincode.messages import printable
 
-MISSING_ADVICE = "fill in a number or remove the row (in Python, SCNN.fit accepts NaN)."
+MISSING_ADVICE = "fill in a number or remove the row (in Python, SCNN accepts NaN)."
 """What to do about a missing value in a file."""
 MAX_COMPARED = 1000
 """At most this number of names are compared with a name that was not found."""
