@@ -166,7 +166,9 @@ def test_classifiers_with_double_input(digits: Any) -> None:
     X, y = digits[:200, :20], np.arange(200) % 3
     frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(20)])
     codes = SCNN(8, random_state=0, tol=1e-1)
-    columns = ColumnTransformer([("codes", codes, list(frame)[1:])], remainder="passthrough")
+    columns = ColumnTransformer(
+        [("codes", codes, list(frame)[1:]), ("first", "passthrough", ["p0"])]
+    )
     model = make_pipeline(codes, LogisticRegression()).fit(X, y)
     of_columns = make_pipeline(columns, LogisticRegression()).fit(frame, y)
     for pipeline, samples, dtype in (
