@@ -172,7 +172,8 @@ class MiniBatchSCNN(BaseSCNN):
     transform_alpha : float, default=None
         The alpha of the "lasso" and "exact" codes of ``transform``, if it is not to be that of
         training. It has the unit of ``alpha``, which is n_components / n_features times the alpha
-        of scikit-learn and of :func:`lincode.sparse_encode`.
+        of scikit-learn and of :func:`lincode.sparse_encode`. It is a number and not a string: to
+        make it relative to training, set it to a multiple of ``alpha_`` after ``fit``.
     transform_debias : bool, default=False
         Whether the "lasso" codes of ``transform`` are replaced by those of least squares on their
         support.
