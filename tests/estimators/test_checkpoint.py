@@ -485,9 +485,7 @@ def test_command_line_continues(tmp_path: Path, capsys: pytest.CaptureFixture[st
     command = ["fit", str(tmp_path / "X.npy"), "-m", str(M), "-o", str(tmp_path / "model")]
     assert main([*command, "--batch-size", "300", "--checkpoint-path", str(path)]) == 0
     assert not path.exists()
-    messages = capsys.readouterr().err.splitlines()
-    assert messages[0] == f"lincode: continuing from the checkpoint {path}."
-    assert messages[1].startswith("batch ")
+    assert capsys.readouterr().err.startswith("batch 5/")  # four are in the checkpoint
     model = load(tmp_path / "model")
     assert model.checkpoint_path is None
     with warnings.catch_warnings():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -207,6 +208,8 @@ def test_metrics_of_unusual_codes() -> None:
         SCNN(2, refine_max_iter=2, threshold=np.ones(2)),  # type: ignore[arg-type]
         SparseCoder(np.nan),
         SparseCoder(10**400),
+        SCNN(2, init=10**400),
+        MiniBatchSCNN(2, init=10**400),
         SCNNCV(SCNN(2), alpha_ratios=10**400),
         SCNNCV(SCNN(2), alpha_ratios=0),
         SparseCoder("text"),
@@ -216,6 +219,18 @@ def test_arrays_and_numbers_in_place_of_each_other(model: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"must|dictionary"):
         model.fit(X)
     assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("fit_decoder", [False, True])
+def test_nothing_is_reconstructed_by_codes_that_cancel_each_other(fit_decoder: bool) -> None:
+    for seed in range(4):
+        data = 1e-100 * np.random.default_rng(seed).standard_normal((10, 2))
+        model = SCNN(33, "0.01*max", init="paper", threshold="alpha", max_iter=1, random_state=0)
+        model.set_params(fit_gains=False, fit_decoder=fit_decoder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(data)
+        assert model.encoder_r2_ <= 1
 
 
 def test_extreme_parameters_do_not_overflow() -> None:

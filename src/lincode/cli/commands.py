@@ -81,8 +81,6 @@ def _fit_model(args: argparse.Namespace, opened: Vectors) -> tuple[Any, int]:
         if message and not args.quiet:
             print_message(message)
         model = _create_model(cls, args)
-        if args.checkpoint_path and os.path.exists(args.checkpoint_path) and not args.quiet:
-            print_message(f"continuing from the checkpoint {args.checkpoint_path}.")
         X = vectors.X
         if cls is SCNN or _float_bytes(X) <= SMALL_BYTES:
             X = _load(vectors)

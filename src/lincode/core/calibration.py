@@ -21,6 +21,7 @@ are left out instead, and an encoder is fitted without each of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -211,13 +212,25 @@ class CodedRows:
         if self.X2 == 0:
             return 0.0
         A, r = self.StS * (D @ D.T), np.einsum("jp,jp->j", self.StX, D)
-        return float((2 * gains @ r - gains @ A @ gains) / self.X2)
+        return self._fraction(2 * gains @ r - gains @ A @ gains, gains @ np.abs(A) @ gains)
 
     def r2_of_decoder(self, D: Array) -> float:
         """Return 1 − ‖X − S D‖²/‖X‖² for a decoder D."""
         if self.X2 == 0:
             return 0.0
-        return float((2 * np.vdot(self.StX, D) - np.vdot(self.StS, D @ D.T)) / self.X2)
+        DDt = D @ D.T
+        size = np.vdot(np.abs(self.StS), np.abs(DDt))
+        return self._fraction(2 * np.vdot(self.StX, D) - np.vdot(self.StS, DDt), size)
+
+    def _fraction(self, explained: Any, size: Any) -> float:
+        """Return explained/‖X‖², where ``size`` is the sum of the absolute terms of a square.
+
+        If codes are so large that the rounding errors of this sum exceed ‖X‖², those of the
+        reconstruction do so too, and nothing is reconstructed.
+        """
+        rounding = float(np.finfo(np.float64).eps * size / self.X2)
+        fraction = float(explained / self.X2)
+        return fraction if rounding < 1 else min(fraction, -rounding)
 
 
 def fit_gains(coded: CodedRows, D: Array, prior: Array | None = None, weight: float = 0.0) -> Array:

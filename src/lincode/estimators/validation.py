@@ -23,6 +23,7 @@ from lincode.exceptions import InvalidInputError
 from lincode.rows.chunks import is_lazy
 from lincode.rows.memory import scan_rows
 from lincode.rows.protocol import RowLengths
+from lincode.schema import shown
 
 FLOAT_DTYPES = [np.float64, np.float32]
 """These dtypes are kept; all others are converted to the first."""
@@ -138,10 +139,10 @@ def check_dictionary(init: object, m: int, p: int, names: tuple[str, ...]) -> Ar
     check_not_masked("init", init)
     try:
         D = np.array(init, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"init must be {', '.join(map(repr, names))} or an array of numbers of shape"
-            f" (n_components, n_features) = ({m}, {p}), got {init!r}."
+            f" (n_components, n_features) = ({m}, {p}), got {shown(init)}."
         ) from error
     if D.shape != (m, p):
         hint = " Rows are atoms; pass init.T if yours are columns." if D.shape == (p, m) else ""
