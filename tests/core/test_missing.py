@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso
 
@@ -179,3 +180,22 @@ def test_weighted_statistics_are_those_of_repeated_rows() -> None:
         energy(X, U, np.eye(3, 4), np.eye(3, 4), 0.1, weights=counts, penalties=f),
         energy(X[rows], U[rows], np.eye(3, 4), np.eye(3, 4), 0.1, penalties=f[rows]),
     )
+
+
+def test_codes_if_the_encoder_is_so_large_that_its_gram_matrix_is_singular(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    D, C, observed = rng.standard_normal((7, 5)), rng.standard_normal((7, 5)), np.array([0, 2, 3])
+    large = PatternProblem.of(D, 1e67 * C, 1.0, observed)
+    assert np.isfinite(large.atoms).all()
+    assert np.isfinite(large.T).all()
+    expected = PatternProblem.of(D, C, 1.0, observed)
+
+    def fail(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("not positive definite")
+
+    monkeypatch.setattr(scipy.linalg, "cholesky", fail)
+    problem = PatternProblem.of(D, C, 1.0, observed)  # the same lasso problem, rotated
+    assert_allclose(problem.atoms @ problem.atoms.T, expected.atoms @ expected.atoms.T)
+    assert_allclose(problem.T @ problem.atoms.T, expected.T @ expected.atoms.T)

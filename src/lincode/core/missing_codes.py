@@ -43,9 +43,8 @@ class PatternProblem:
             D_M, C_M = D[:, missing], C[:, missing]
             G = p * C_M @ C_M.T
             G.flat[:: m + 1] += m / eta
-            L = scipy.linalg.cholesky(G, lower=True)
             B = np.eye(m) - D_M @ C_M.T
-            solved = scipy.linalg.solve_triangular(L, np.hstack([B.T, C[:, observed]]), lower=True)
+            solved = _divide_by_root(np.hstack([B.T, C[:, observed]]), G, m / eta)
             atoms, T = np.hstack([atoms, solved[:, :m].T]), np.hstack([T, solved[:, m:].T])
         return cls(T, atoms, len(observed) / p)
 
@@ -68,6 +67,17 @@ class PatternProblem:
         R = X @ self.T - U @ self.atoms
         l1 = np.abs(U).sum(axis=1, dtype=np.float64)
         return np.asarray(np.einsum("ij,ij->i", R, R) + 2 * self.fraction * lam / U.shape[1] * l1)
+
+
+def _divide_by_root(A: Array, G: Array, smallest: float) -> Array:
+    """Return L⁻¹ A with L Lᵀ = G. The eigenvalues of G are at least ``smallest``."""
+    try:
+        L = scipy.linalg.cholesky(G, lower=True)
+        return np.asarray(scipy.linalg.solve_triangular(L, A, lower=True))
+    except scipy.linalg.LinAlgError:  # the encoder is so large that G is singular after rounding
+        values, vectors = scipy.linalg.eigh(G)
+        roots = np.sqrt(np.maximum(values, smallest))
+        return np.asarray((vectors.T @ A) / roots[:, None])
 
 
 def patterns(X: Array, rows: NDArray[np.intp]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
