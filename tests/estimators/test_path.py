@@ -1,6 +1,7 @@
 """SCNN for several values of alpha, and the choice of alpha by cross-validation."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -130,7 +132,7 @@ def network(**parameters: Any) -> SCNN:
 @pytest.mark.slow
 def test_codes_of_new_data_have_the_target_sparsity(digits: Any) -> None:
     unseen = load_digits().data[600:] / 16
-    alpha_ratios = np.geomspace(0.9, 0.1, 12)
+    alpha_ratios = np.linspace(0.9, 0.35, 12)
     for target in (0.5, 0.8):
         search = SCNNCV(network(), target_sparsity=target, alpha_ratios=alpha_ratios, cv=3).fit(
             digits
@@ -164,9 +166,14 @@ def test_choice_by_the_energy_of_held_out_samples(digits: Any) -> None:
     assert search.alpha_ == search.cv_results_["alpha"].min()
 
 
-def test_chosen_network_is_trained_on_all_samples(digits: Any) -> None:
-    search = SCNNCV(network(), alpha_ratios=3, cv=2).fit(digits)
-    same = network(alpha=search.alpha_).fit(digits)
+def test_chosen_network_is_that_of_the_path_on_all_samples(digits: Any) -> None:
+    search = SCNNCV(network(), target_sparsity=0.1, alpha_ratios=4, cv=2).fit(digits)
+    alphas = search.cv_results_["alpha"]
+    best = alphas.tolist().index(search.alpha_)
+    assert best == 2, "two networks come before the chosen one"
+    same = scnn_path(digits, 16, alphas=alphas[: best + 1], random_state=0)[-1]
+    assert search.energy_ == same.energy_ != network(alpha=search.alpha_).fit(digits).energy_
+    assert_array_equal(search.energy_path_, same.energy_path_)
     assert_array_equal(search.components_, same.components_)
     assert_array_equal(search.transform(digits), same.transform(digits))
     assert_array_equal(search.encoder_, same.encoder_)
@@ -174,6 +181,73 @@ def test_chosen_network_is_trained_on_all_samples(digits: Any) -> None:
     assert_array_equal(search.get_feature_names_out(), same.get_feature_names_out())
     codes = search.transform(digits)
     assert_array_equal(search.inverse_transform(codes), same.inverse_transform(codes))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"init": "paper"},
+        {"encoder_weight": 0.0},
+        {"refine_max_iter": 2},
+        {"init_size": 50},
+        {"solver": "paper", "max_iter": 3},
+        {"random_state": np.random.RandomState(3)},
+    ],
+    ids=lambda parameters: next(iter(parameters)),
+)
+@pytest.mark.filterwarnings("ignore:.*max_iter was reached")
+@pytest.mark.filterwarnings("ignore:.*refine")
+def test_chosen_network_is_that_of_the_path_for_all_parameters(
+    digits: Any, parameters: dict[str, Any]
+) -> None:
+    X = digits[:300]
+    scnn = network(tol=1e-2, **parameters)
+    search = SCNNCV(scnn, criterion="energy", alpha_ratios=[0.5, 0.2], cv=2).fit(X)
+    settings = clone(scnn).get_params() | {"alphas": search.cv_results_["alpha"]}
+    del settings["alpha"]
+    same = scnn_path(X, **settings)[-1]
+    assert search.alpha_ == same.alpha_
+    assert_array_equal(search.energy_path_, same.energy_path_)
+    assert_array_equal(search.transform(X), same.transform(X))
+
+
+def test_chosen_network_is_that_of_the_path_with_weights_and_missing_entries(digits: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 64)) < 0.1, np.nan, digits[:200])
+    weights = rng.integers(0, 3, 200)
+    search = SCNNCV(network(tol=1e-2), criterion="energy", alpha_ratios=[0.5, 0.2], cv=2)
+    search.fit(X, sample_weight=weights)
+    alphas = search.cv_results_["alpha"]
+    path = scnn_path(X, 16, alphas=alphas, sample_weight=weights, tol=1e-2, random_state=0)
+    assert search.alpha_ == path[-1].alpha_
+    assert_array_equal(search.energy_path_, path[-1].energy_path_)
+    assert_array_equal(search.components_, path[-1].components_)
+
+
+def test_callback_and_checkpoint_belong_to_the_last_network_of_the_path(
+    digits: Any, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+    file = tmp_path / "checkpoint"
+    scnn = network(callback=seen.append, checkpoint_path=file, checkpoint_every=0)
+    search = SCNNCV(scnn, criterion="energy", alpha_ratios=[0.5, 0.2], cv=2).fit(digits)
+    assert [now.n_iter for now in seen] == list(range(1, search.best_estimator_.n_iter_ + 1))
+    assert not file.exists()
+
+    def interrupt(now: Any) -> None:
+        if now.n_iter == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SCNNCV(clone(scnn).set_params(callback=interrupt)).set_params(
+            criterion="energy", alpha_ratios=[0.5, 0.2], cv=2
+        ).fit(digits)
+    assert file.exists()
+    seen.clear()
+    again = clone(search).set_params(estimator__callback=seen.append).fit(digits)
+    assert seen[0].n_iter > 1, "the final fit continues from the checkpoint"
+    assert_allclose(again.energy_, search.energy_, rtol=1e-3)
+    assert not file.exists()
 
 
 @pytest.mark.slow

@@ -50,7 +50,8 @@ class SCNNCV(ProgressMixin, TransformerMixin, BaseEstimator):
     estimator : SCNN or MiniBatchSCNN, default=None
         The network. Its ``alpha`` is ignored. None means ``SCNN()``. In each fold, the networks of
         an SCNN for all values of alpha are fitted by :func:`lincode.scnn_path`, and those of a
-        MiniBatchSCNN one by one. A ``callback`` is only used in the final fit.
+        MiniBatchSCNN one by one. The final network is fitted in the same way to all samples.
+        ``callback`` and ``checkpoint_path`` are only used for the final network.
     alphas : array-like of float or str, default=None
         The values of alpha to choose from, as numbers or relative to X, such as ``"0.1*max"`` and
         ``"mean"``. None means that ``alpha_ratios`` determines them.
@@ -83,7 +84,9 @@ class SCNNCV(ProgressMixin, TransformerMixin, BaseEstimator):
     alpha_ : float
         The chosen alpha.
     best_estimator_ : SCNN or MiniBatchSCNN
-        The network fitted to all samples with the chosen alpha.
+        The network fitted to all samples with the chosen alpha. For an SCNN it is the last network
+        of a path from the largest alpha to the chosen one, as in the folds. ``SCNN(alpha=alpha_)``
+        starts from random samples instead and gives another network.
     components_, encoder_, gains_, decoder_, refined_encoder_, threshold_, n_nonzero_coefs_, \
     encoder_ridge_, encoder_r2_, usage_, energy_, energy_path_, optimality_, stop_reason_
         The attributes of ``best_estimator_``, as far as it has them.
@@ -180,7 +183,10 @@ class SCNNCV(ProgressMixin, TransformerMixin, BaseEstimator):
                 self.alpha_ = float(alphas[best])
                 self.best_estimator_ = clone(network).set_params(alpha=self.alpha_)
                 with progress.subtask("final fit", self.best_estimator_):
-                    self.best_estimator_.fit(X, sample_weight=weights)
+                    fit_best = self.best_estimator_.fit
+                    if isinstance(network, SCNN):  # the results of the folds are those of paths
+                        fit_best = partial(self.best_estimator_._fit, larger_alphas=alphas[:best])
+                    fit_best(X, sample_weight=weights)
                 return best
 
             best = self._with_progress(choose_and_fit, max_iter=len(folds) + 1, X=X, y=y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from lincode.estimators.scnn import SCNN
 from lincode.estimators.user_warnings import warn_user
 from lincode.estimators.validation import check_number, check_seed
 from lincode.exceptions import InvalidInputError
-from lincode.networks.scnn import choose_ridge_for
 from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths
@@ -114,9 +112,7 @@ def scnn_path(
             scnn = SCNN(n_components, float(alpha), **parameters)
             scnn.alpha_ = float(alpha)
             validate_data(scnn, X, skip_check_array=True)
-            weights = scnn._weights()
-            if weights.ridge is None:  # as in a single fit, which starts from this dictionary
-                weights = replace(weights, ridge=choose_ridge_for(rows, start.D, weights))
+            weights = scnn._path_weights(rows, start.D)
             trained, outcome = scnn._train(rows, D, C, [], rng, weights)
             scnn._warn_about_training(outcome)
             D, C = trained.D, trained.C

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.calibration import n_calibration_rows
@@ -29,7 +32,7 @@ from lincode.estimators.validation import (
 )
 from lincode.exceptions import InvalidInputError
 from lincode.networks import scnn_paper
-from lincode.networks.scnn import EnergyWeights, SCNNTraining, Trained
+from lincode.networks.scnn import EnergyWeights, SCNNTraining, Trained, choose_ridge_for
 from lincode.networks.stages import Progress, subset_sizes, train_in_stages
 from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
 from lincode.rows.memory import MemoryRows, sample_indices
@@ -381,6 +384,21 @@ class SCNN(BaseSCNN):
         -------
         self
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: Any = None,
+        *,
+        larger_alphas: Sequence[float] | None = None,
+    ) -> SCNN:
+        """Fit, as the last network of a path if ``larger_alphas`` are given.
+
+        They are the values of alpha of the networks before, in decreasing order. The result is then
+        that of :func:`lincode.scnn_path`. Only the last network has callbacks and checkpoints.
+        """
         with unchanged_on_failure(self):
             self._check_parameters()
             D = getattr(self, "components_", None) if self.warm_start else None
@@ -406,12 +424,17 @@ class SCNN(BaseSCNN):
                 rng = check_seed(self.random_state)
                 start = self._start(rows, D, rng)
                 log_progress(f"[SCNN] start: {X.shape[0]} samples, {p} features", self.verbose)
-                sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
+                weights: EnergyWeights | None = None
+                if larger_alphas is None:
+                    sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
+                else:
+                    sizes = []
+                    start, weights = self._train_before(rows, start, rng, larger_alphas)
                 checkpoint = Checkpoint(
                     self, partial(describe_data, rows.shape, rows.dtype, lengths, samples.X)
                 )
                 train = partial(
-                    self._train, rows, start.D, start.C, sizes, rng, checkpoint=checkpoint
+                    self._train, rows, start.D, start.C, sizes, rng, weights, checkpoint=checkpoint
                 )
                 with checkpoint.saved_on_interrupt():
                     outcome, messages = self._with_progress(
@@ -464,6 +487,32 @@ class SCNN(BaseSCNN):
         else:
             rows.U[...] = np.maximum(start.U, 0) if weights.positive else start.U
         return start
+
+    def _train_before(
+        self, rows: MemoryRows, start: Start, rng: np.random.RandomState, alphas: Sequence[float]
+    ) -> tuple[Start, EnergyWeights]:
+        """Train the networks of a path that precede this one; return its start and its weights.
+
+        The codes of the rows become those of the network before.
+        """
+        before = clone(self).set_params(callback=None)
+        D, C = start.D, start.C
+        for alpha in alphas:
+            before.alpha_ = float(alpha)
+            weights = before._path_weights(rows, start.D)
+            trained, _ = before._train(rows, D, C, [], rng, weights)
+            D, C = trained.D, trained.C
+        return Start(D=D, C=C), self._path_weights(rows, start.D)
+
+    def _path_weights(self, rows: MemoryRows, D: Array) -> EnergyWeights:
+        """Return the weights of a network of a path that starts from the dictionary D.
+
+        The ridge is that of a separate fit, which starts from D as well.
+        """
+        weights = self._weights()
+        if weights.ridge is None:
+            weights = replace(weights, ridge=choose_ridge_for(rows, D, weights))
+        return weights
 
     def _train(
         self,
