@@ -194,7 +194,7 @@ def test_metrics_of_unusual_codes() -> None:
         lambda: error_rate(lazy, lazy),
         lambda: error_rate(None, None),  # type: ignore[arg-type]
         lambda: error_rate("text", "text"),
-        lambda: error_rate(scipy.sparse.eye_array(2), scipy.sparse.eye_array(2)),
+        lambda: error_rate(scipy.sparse.csr_array(np.eye(2)), [1, 2]),
     ]
     for call in calls:
         with pytest.raises(InvalidInputError, match="must"):
@@ -231,6 +231,15 @@ def test_nothing_is_reconstructed_by_codes_that_cancel_each_other(fit_decoder: b
             warnings.simplefilter("ignore")
             model.fit(data)
         assert model.encoder_r2_ <= 1
+
+
+def test_reconstructions_that_overflow_are_refused() -> None:
+    coder = SparseCoder(np.full((1, 1), 1e140), transform_algorithm="threshold", transform_alpha=1)
+    codes = coder.fit_transform([[1e140]])
+    assert codes == pytest.approx(1e280)
+    for U in (codes, scipy.sparse.csr_array(codes)):
+        with pytest.raises(InvalidInputError, match="the reconstruction must be finite"):
+            coder.inverse_transform(U)
 
 
 def test_extreme_parameters_do_not_overflow() -> None:

@@ -96,7 +96,16 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return EncoderModule(exported_layers(self))
 
     def _decode(self, U: Any) -> Array:
-        return np.asarray(U @ self._decoder().astype(U.dtype, copy=False))
+        D = self._decoder().astype(U.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = np.asarray(U @ D)
+            is_finite = np.isfinite(X.sum()) or np.isfinite(X).all()
+        if not is_finite:
+            raise InvalidInputError(
+                f"the reconstruction must be finite, but its entries are too large for {X.dtype};"
+                " divide the codes or the dictionary by a number."
+            )
+        return X
 
     def _decoder(self) -> Array:
         """Return the matrix with which codes are multiplied to reconstruct samples."""
