@@ -233,6 +233,24 @@ def test_nothing_is_reconstructed_by_codes_that_cancel_each_other(fit_decoder: b
         assert model.encoder_r2_ <= 1
 
 
+def test_the_change_of_the_energy_may_be_infinite() -> None:
+    data = 1e100 * np.random.default_rng(0).standard_normal((5, 3))
+    changes: list[float] = []
+    model = MiniBatchSCNN(
+        alpha=1e-300,
+        encoder_weight=0,
+        batch_size=1,
+        max_iter=1,
+        max_no_improvement=None,
+        random_state=0,
+        callback=lambda iteration: changes.append(iteration.change),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(data)
+    assert np.inf in changes
+
+
 def test_reconstructions_that_overflow_are_refused() -> None:
     coder = SparseCoder(np.full((1, 1), 1e140), transform_algorithm="threshold", transform_alpha=1)
     codes = coder.fit_transform([[1e140]])

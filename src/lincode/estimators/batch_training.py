@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -137,7 +138,7 @@ class BatchTraining:
         ``n_batches`` is the largest number of batches, or None if it is not known.
         """
         energy = float(self.energy_path[-1])
-        previous = self.energy_path[-2] if len(self.energy_path) > 1 else np.nan
+        previous = float(self.energy_path[-2]) if len(self.energy_path) > 1 else math.nan
         change = abs(previous - energy) / previous if previous > 0 else 1.0
         return Iteration(self.stream.n_batches, n_batches, energy, change, seconds, n, "batch")
 
