@@ -21,6 +21,7 @@ RULE = (
     " larger. For times, medians are compared, and it is computed from the quartiles over λ and"
     " repetitions. For everything else it is that over repetitions. A comparison with a single"
     " repetition that is not about error rates or times has no standard error: its sign decides."
+    " The standard error of a single training does not contain how much trainings differ."
 )
 """The text of the page. ``Claim.outcome`` implements it."""
 N_ERRORS = 2

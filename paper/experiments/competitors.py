@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ from paper.experiments.claims import (
 )
 from paper.experiments.digit_grid import (
     COMPARABLE,
+    PAPER_START,
     REPETITIONS,
     chosen_accuracy,
     difference,
-    grid_run,
+    grid_runs,
+    marked,
     rate,
     short,
 )
@@ -35,6 +38,7 @@ from paper.experiments.experiment import (
     Run,
     Scale,
     Table,
+    at_end,
     collect,
     deviation,
     mean_and_deviation,
@@ -42,7 +46,7 @@ from paper.experiments.experiment import (
     table_of,
 )
 from paper.experiments.features import svm_errors
-from paper.experiments.networks import COLOURS, RAW, VARIED, build, parameters_of
+from paper.experiments.networks import COLOURS, RAW, VARIED, build, network_of, parameters_of
 from paper.experiments.predictions import decode_wrong
 from paper.experiments.samples import Samples
 from paper.svm import unfitted_svm
@@ -52,21 +56,30 @@ STARTS = ("paper", "scaled")
 """``init`` of the estimators: uniform weights in [−1, 1], or with a width that suits the data."""
 SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
 PASSES = (2, 10, 50)
-RATES = {"sgd": [0.0001, 0.001, 0.01, 0.1], "adam": [0.0002, 0.002, 0.01, 0.05]}
+RATES = {
+    "sgd": [1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1],
+    "adam": [2e-6, 2e-5, 0.0002, 0.002, 0.01, 0.05],
+}
+"""Learning rates. With the smallest, the weights hardly change."""
 LAMS = [0.1]
-"""The accuracy of these networks hardly depends on λ (see the figures)."""
+"""Within the paper's range λ makes little difference (``paper/benchmarks/competitor_lams.py``)."""
 CS = [0.1, 1.0, 10.0]
+"""With C = 100, the classifier does not converge in minutes on codes of badly started networks."""
 SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28))
 """Numbers of units and sides of the digits. Figure 5 has 14 pixels, Figure 9 100 units."""
 GROUP = "competitors"
 LINES: dict[str, Any] = {"paper": "-", "scaled": ":"}
 MARKERS = {"sgd": "o", "adam": "s"}
-LEVELS: tuple[tuple[str, Any], ...] = (("SCNN", "-"), (RAW, "--"))
+LEVELS: tuple[tuple[str, Any], ...] = (("SCNN", "-"), (PAPER_START, ":"), (RAW, "--"))
 """What is shown for comparison, and the styles of the lines."""
+COMPARED = [name for name, _ in LEVELS]
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
-    """Each start, number of passes and optimiser; and SCNN and raw pixels on the same digits."""
+    """Each start, number of passes and optimiser; and SCNN and raw pixels on the same digits.
+
+    SCNN has both starts too.
+    """
     n, shapes, passes, repetitions, n_lams = {
         "smoke": ([100, 100, 100], ((5, 14), (5, 28)), (2,), 1, 1),
         "paper": ([500, 500, 500], SHAPES, PASSES, REPETITIONS, 13),
@@ -98,7 +111,11 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for solver in SOLVERS
     ]
     compared = [
-        grid_run(
+        run
+        for k in range(repetitions)
+        for m, side in shapes
+        for network in COMPARED
+        for run in grid_runs(
             "digits-components" if side == 14 else "digits-input-size",
             scale,
             seed + k,
@@ -109,9 +126,6 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             n=n,
             n_lams=n_lams if scale == "paper" else 2,
         )
-        for k in range(repetitions)
-        for m, side in shapes
-        for network in ("SCNN", RAW)
     ]
     return studied + compared
 
@@ -181,6 +195,14 @@ def accuracy(record: Record) -> float:
     return found
 
 
+def rate_at_end(record: Record) -> bool:
+    """Return whether the chosen learning rate is the smallest or the largest that was tried."""
+    if record.run.group != GROUP:
+        return False
+    rates = record["learning_rate"]
+    return at_end(rates[int(np.argmax(record["val_accuracy"]))], rates)
+
+
 def row_of(record: Record) -> str:
     """Return the name of the row of a record in the table."""
     if record.run.group != GROUP:
@@ -204,7 +226,7 @@ def accuracies(records: Sequence[Record]) -> pd.DataFrame:
 def order(record: Record) -> tuple[Any, ...]:
     """Sort SCNN and raw pixels first, then by network, start, optimiser and passes."""
     if record.run.group != GROUP:
-        return (0, record["network"] == RAW)
+        return (0, COMPARED.index(record["network"]))
     names = (record["network"], record["init"], -len(record["solver"]))
     return (1, *names, record["passes"])
 
@@ -221,9 +243,11 @@ def tables(records: Sequence[Record]) -> list[Table]:
         " SVM's C chosen on validation digits"
     )
     found = accuracies(records)
-    accuracy_table = table_of(
+    table = table_of(
         "competitors", title, "network", found, lambda v: mean_and_deviation(v, ".1f", 100)
     )
+    marks = collect(((row_of(r), shape_of(r), rate_at_end(r)) for r in records), found.index)
+    accuracy_table = replace(table, rows=marked(table.rows, marks))
     studied = any(record.run.group == GROUP for record in records)
     return [accuracy_table, claim_table(records)] if studied else [accuracy_table]
 
@@ -231,7 +255,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def claim_table(records: Sequence[Record]) -> Table:
     """Return whether the claims of Figures 5 and 9 hold for each start, optimiser and passes."""
     cells: dict[tuple[str, str], dict[tuple[int, int], list[Record]]] = {}
-    for record in sorted(records, key=order):
+    compared = [r for r in records if r.run.group == GROUP or r["network"] == "SCNN"]
+    for record in sorted(compared, key=order):
         network, _, training = row_of(record).partition(", ")
         shape = (record["m"], record["side"])
         cells.setdefault((training, network), {}).setdefault(shape, []).append(record)
@@ -309,7 +334,10 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
 
 def legend_handles() -> list[Line2D]:
     """Return the entries of the legend. Lines of both networks are grey."""
-    levels = [Line2D([], [], color=COLOURS[x], linestyle=style, label=x) for x, style in LEVELS]
+    levels = [
+        Line2D([], [], color=COLOURS[network_of(x)], linestyle=style, label=x)
+        for x, style in LEVELS
+    ]
     lines = [
         Line2D(
             [],
@@ -348,7 +376,7 @@ def plot_panel(axes: Any, records: Sequence[Record], network: str) -> None:
     for name, style in LEVELS:
         level = [accuracy(r) for r in records if r["network"] == name]
         if level:
-            axes.axhline(np.mean(level), color=COLOURS[name], linestyle=style)
+            axes.axhline(np.mean(level), color=COLOURS[network_of(name)], linestyle=style)
 
 
 EXPERIMENT = Experiment(
@@ -359,8 +387,11 @@ EXPERIMENT = Experiment(
         "ASCNN and SAANN are trained on the digits of Figures 5 and 9 from uniform weights in"
         " [−1, 1], as in the paper, and from weights whose width suits the size of the network (the"
         " default of lincode), by plain gradient steps and by Adam, with 2, 10 and 50 passes.",
-        f"λ is {LAMS[0]}. The learning rate (four values) and the SVM's C are chosen on validation"
-        " digits.",
+        f"λ is {LAMS[0]}. The learning rate (six values) and the SVM's C are chosen on validation"
+        " digits. A * marks results for which the rate is the smallest or the largest for a sample."
+        " With the smallest rates the weights hardly change.",
+        "With λ = 1 and 10 (100 units, one sample), the start makes a similar difference in all"
+        " trainings but one (paper/benchmarks/competitor_lams.py).",
         "Mean and standard deviation over three random samples of digits. SCNN and raw pixels on"
         " the same samples are shown for comparison.",
     ),

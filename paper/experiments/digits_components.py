@@ -19,7 +19,7 @@ from paper.experiments.digit_grid import (
     accuracy_table,
     cells,
     difference,
-    grid_run,
+    grid_runs,
     means,
     plot_accuracies,
     rate,
@@ -41,7 +41,11 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         "paper": ([500, 500, 500], [25, 50, 75, 100, 125, 150], 13),
     }[scale]
     return [
-        grid_run(
+        run
+        for k, variants in repetitions(scale)
+        for m in sizes
+        for network in variants
+        for run in grid_runs(
             "digits-components",
             scale,
             seed + k,
@@ -52,9 +56,6 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             n=n,
             n_lams=n_lams,
         )
-        for k, variants in repetitions(scale)
-        for m in sizes
-        for network in variants
     ]
 
 

@@ -254,11 +254,12 @@ def at_end(value: float, tried: Iterable[float]) -> bool:
 
 
 def end_mark(value: float, tried: Iterable[float]) -> str:
-    """Return the * that marks a chosen value at the end of its grid."""
-    return "*" if at_end(value, tried) else ""
+    """Return the * that marks a chosen value at the end of its grid, if it has several values."""
+    every = set(tried)
+    return "*" if len(every) > 1 and at_end(value, every) else ""
 
 
-END_TEXT = "A * marks a value at the end of those that were tried."
+END_TEXT = "A * marks a value at the end of several that were tried."
 
 
 def duration(seconds: float) -> str:

@@ -63,9 +63,9 @@ def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     return NETWORKS[name](n_components=m, alpha=float(lam), random_state=seed, **settings)
 
 
-def build_minibatch(m: int, lam: float, seed: int, encoder_ridge: float = 0) -> MiniBatchSCNN:
-    """Return an unfitted SCNN that is trained on mini-batches."""
-    settings = PAPER_ENCODER | {"encoder_ridge": encoder_ridge}
+def build_minibatch(m: int, lam: float, seed: int, **settings: Any) -> MiniBatchSCNN:
+    """Return an unfitted SCNN for mini-batches, with the defaults except ``settings``."""
+    settings = PAPER_ENCODER | settings
     return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **settings)
 
 

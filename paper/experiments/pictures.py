@@ -19,10 +19,11 @@ from paper.experiments.samples import Samples
 DIGITS, PATCHES = "digits", "patches"
 LAMS = {
     DIGITS: {"SCNN": 0.3, "ASCNN": 0.2, "SAANN": 0.2, "Sparsenet": 1.0},
-    PATCHES: {"SCNN": 0.5, "ASCNN": 2.0, "SAANN": 0.1, "Sparsenet": 0.1},
+    PATCHES: {"SCNN": 0.4, "ASCNN": 12.0, "SAANN": 0.1, "Sparsenet": 0.2},
 }
-"""For patches, values that were chosen for Figure 3. For digits, values that are larger than those
-with the best accuracy where these are close to 0, because then the atoms are not sparse."""
+"""For patches, values that are chosen in Figure 3 with 30 % missing pixels. For digits, values that
+are larger than those with the best accuracy where these are close to 0, because then the atoms are
+not sparse."""
 RIDGE = "SCNN, ridge"
 OWN: dict[str, dict[str, float]] = {RIDGE: {"encoder_ridge": 0.3}}
 SHOWN = [*NETWORKS, RIDGE]

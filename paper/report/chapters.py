@@ -133,7 +133,14 @@ def point_of(run: Run) -> str:
 
 
 SEED = "seed"
-NAMES = {"m": "units", "lam": "λ", "encoder_ridge": "ridge"}
+NAMES = {
+    "m": "units",
+    "lam": "λ",
+    "encoder_ridge": "ridge",
+    "sigma": "σ",
+    "reading": "σ as a",
+    "n_network": "digits for the network",
+}
 """What settings are called on the page"""
 
 

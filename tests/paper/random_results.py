@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from paper.experiments import competitors, mnist_noise, mnist_units, networks, pictures
+from paper.experiments import competitors, mnist_noise, pictures, times
 from paper.experiments.experiment import Run
 from paper.experiments.predictions import encode_predictions
 
@@ -54,7 +54,7 @@ def mnist_noise_result(run: Run, rng: np.random.Generator) -> dict[str, Any]:
 
 def mnist_units_result(run: Run, rng: np.random.Generator) -> dict[str, Any]:
     """Return the results of the kinds of codes that the run has."""
-    kinds = mnist_units.kinds_of(run.settings)
+    kinds = run.settings["Cs"]
     return {"fit_seconds": 1.0} | {kind: svm_result() for kind in kinds}
 
 
@@ -71,7 +71,7 @@ def times_result(run: Run, rng: np.random.Generator) -> dict[str, Any]:
     """Return the seconds of all networks."""
     n = run.settings["rounds"] * len(run.settings["lams"]["SCNN"])
     names = ("fit_seconds", "encode_seconds")
-    return {x: {name: some(rng, n) for name in names} for x in networks.NETWORKS}
+    return {x: {name: some(rng, n) for name in names} for x in times.TIMED}
 
 
 def pictures_result(run: Run, rng: np.random.Generator) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
-from paper.experiments import competitors, networks, pictures, times
+from paper.experiments import competitors, digit_grid, networks, pictures, times
 from paper.experiments.experiment import Record, Run
 from paper.experiments.predictions import decode_wrong, encode_predictions
 from paper.experiments.samples import Samples
@@ -47,8 +47,11 @@ def test_every_combination_has_a_row() -> None:
     records = [Record(run, fake(run), 1.0, {"name": "MNIST"}, {}, "") for run in runs]
     table, verdicts = competitors.tables(records)
     assert len(verdicts.rows) == 2 * 2 * 3
-    assert len(table.rows) == 2 + 2 * 2 * 2 * 3
-    assert [row[0] for row in table.rows[:2]] == ["SCNN", "raw pixels"]
+    assert len(table.rows) == 3 + 2 * 2 * 2 * 3
+    assert [row[0] for row in table.rows[:3]] == ["SCNN", digit_grid.PAPER_START, "raw pixels"]
+    # The chosen learning rate, the second, is the largest.
+    assert all(cell.endswith("*") for row in table.rows[3:] for cell in row[1:])
+    assert not any(cell.endswith("*") for row in table.rows[:3] for cell in row[1:])
     assert all(all(row[1:]) for row in table.rows)
     figure = Figure()
     competitors.plot(figure, records)
@@ -61,6 +64,7 @@ def fake(run: Run) -> dict[str, Any]:
         "val_accuracy": [0.8, 0.9],
         "test_accuracy": [0.7, 0.6],
         "lams": [0.1, 0.2],
+        "learning_rate": [0.01, 0.02],
         "test_wrong": wrong if run.group == "competitors" else [wrong, wrong],
     }
 
@@ -75,8 +79,8 @@ def test_networks_take_turns_in_the_times() -> None:
             "m": 4,
             "side": 28,
             "n": [60, 40, 40],
-            "lams": {x: [0.1, 0.2] for x in networks.NETWORKS},
-            "stop": {x: {"max_iter": 1} for x in networks.NETWORKS},
+            "lams": {x: [0.1, 0.2] for x in times.TIMED},
+            "stop": {x: {"max_iter": 1} for x in times.TIMED},
             "rounds": 2,
         },
     )

@@ -1,11 +1,13 @@
 """The runs of the experiments, and what the runs of the digit figures measure."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper.experiments import digit_grid, features, missing_pixels, networks
+from paper.experiments.experiment import Record, Run
 from paper.experiments.predictions import decode_wrong
 from paper.experiments.records import Store
 from paper.experiments.registry import EXPERIMENTS, MEASURES
@@ -14,7 +16,7 @@ from paper.experiments.samples import Samples
 
 @pytest.mark.parametrize("network", digit_grid.VARIANTS)
 def test_results_have_one_entry_per_lambda(network: str) -> None:
-    run = digit_grid.grid_run(
+    run, *_ = digit_grid.grid_runs(
         "digits-components",
         "smoke",
         0,
@@ -38,6 +40,35 @@ def test_results_have_one_entry_per_lambda(network: str) -> None:
     estimator = digit_grid.build_for(run, 0.1)
     assert set(estimator.get_params()) - {"alpha"} == set(parameters[type(estimator).__name__])
     assert parameters["SVC"]["kernel"] == "linear"
+
+
+def test_the_lambdas_of_a_wider_grid_are_joined_in_ascending_order() -> None:
+    """The best λ may be in either run, and is at an end only if no other λ is beyond it."""
+    sizes: dict[str, Any] = {
+        "network": "SAANN",
+        "m": 6,
+        "side": 28,
+        "n": [60, 40, 40],
+        "n_lams": 13,
+    }
+    first, wider = digit_grid.grid_runs("digits-components", "smoke", 0, True, **sizes)
+    other, _ = digit_grid.grid_runs("digits-components", "smoke", 1, True, **sizes)
+    assert first.key != wider.key
+    assert "wider" in wider.label
+
+    def record(run: Run) -> Record:
+        # The accuracy is largest for λ = 1, the last of the first run.
+        accuracy = [1 / (1 + abs(lam - 1)) for lam in run.settings["lams"]]
+        return Record(run, {"val_accuracy": accuracy, "test_accuracy": accuracy}, 1.0, {}, {}, "")
+
+    assert digit_grid.at_end_of_grid(record(first))
+    (joined,) = digit_grid.with_all_lams([record(wider), record(other), record(first)])
+    assert joined["lams"] == sorted([*first.settings["lams"], *wider.settings["lams"]])
+    assert joined["lams"][0] == 0
+    assert_allclose(joined["val_accuracy"], [1 / (1 + abs(lam - 1)) for lam in joined["lams"]])
+    assert joined["lams"][digit_grid.chosen(joined)] == 1
+    assert not digit_grid.at_end_of_grid(joined)
+    assert joined.run.seed == 0, "the wider grid of the other sample is missing"
 
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
