@@ -50,6 +50,18 @@ NOISY = "lincode: SCNN, noise in training"
 RIDGE = "lincode: SCNN, ridge on the encoder"
 SCNN_ROWS = {None: "SCNN", "noise": NOISY, "encoder_ridge": RIDGE}
 PARTS = "lincode: SCNN, positive and negative parts"
+REPEATED: dict[str, Mapping[str, Any]] = {
+    "sparse coding (lincode)": {"lam": 1.0},
+    "Nyström features": {"gamma": 0.005},
+    "random features, soft threshold": {},
+    "deep belief network": {},
+    "VQ coding (k-means)": {"m": 4096},
+    "local coordinate coding (LLC)": {},
+    "Laplacian eigenmap (landmarks)": {},
+    "sparse coding (scikit-learn)": {"lam": 1.0},
+}
+"""The settings with the smallest validation errors of the methods that depend on the seed."""
+REPEATED_SEEDS = (1, 2)
 CLOSE = 0.002
 """A difference of errors that counts as very close. Our criterion."""
 
@@ -83,23 +95,21 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         "Nyström features": [{"m": m, "gamma": g} for g in ([0.01] if small else [0.005, 0.01])],
         "random features, soft threshold": [{"m": m}],
     }
-    others = [
-        Run(
-            "mnist-methods",
-            scale,
-            seed,
-            embedded,
-            {
-                "method": method,
-                **setting,
-                "n": n,
-                "Cs": Cs,
-                **({"zeros": [0.6, 0.82, 0.92]} if method.startswith("random") else {}),
-            },
-        )
-        for method, settings in grids.items()
-        for setting in settings
-    ]
+
+    def run(method: str, setting: Mapping[str, Any], k: int = 0) -> Run:
+        own = {"zeros": [0.6, 0.82, 0.92]} if method.startswith("random") else {}
+        settings = {"method": method, **setting, "n": n, "Cs": Cs, **own}
+        return Run("mnist-methods", scale, seed + k, embedded, settings)
+
+    others = [run(method, setting) for method, grid in grids.items() for setting in grid]
+    if not small:
+        others += [
+            run(method, setting, k)
+            for k in REPEATED_SEEDS
+            for method, chosen in REPEATED.items()
+            for setting in grids[method]
+            if setting.items() >= chosen.items()
+        ]
     return others + mnist_units.runs(scale, seed, embedded)
 
 
@@ -332,6 +342,8 @@ EXPERIMENT = Experiment(
         "The deep belief network is a stack of two restricted Boltzmann machines that are not"
         " trained further, local coordinate coding is its fast approximation (LLC), and the"
         " Laplacian eigenmap of 5000 digits is extended to the others by interpolation.",
+        "Methods that depend on random numbers are repeated with two more seeds, with the settings"
+        " of the first.",
         "The rows of SCNN are the runs of Table 2, where many more settings were tried than for any"
         " other row. The claims are judged by SCNN without noise in training, as in the paper.",
     ),
@@ -346,7 +358,6 @@ EXPERIMENT = Experiment(
         "Stacked RBM network, map transformation cascade and large convolutional network: their"
         " numbers are those that the paper cites.",
         "Human: the number is the one that the paper cites.",
-        "Repetitions of the methods other than SCNN.",
     ),
     used_by_claims=is_used_by_claims,
 )
