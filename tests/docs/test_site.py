@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.docs.browser import CHROMIUM, run_in_browser
+from tests.browser import CHROMIUM, run_in_browser
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = sorted(

@@ -1,9 +1,6 @@
 """The page: its parts, its links, and how a browser shows it."""
 
-import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from paper.report import read_chapters, write_report
 from paper.report.chapters import describe_runs
 from paper.report.docs import update_file
 
+from tests.browser import CHROMIUM, run_in_browser
 from tests.paper.reports import figure_names, read, write_records
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
@@ -149,74 +147,36 @@ def test_results_in_markdown_files_are_updated(tmp_path: Path) -> None:
         update_file(path, chapters, figures)
 
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-INSPECT = """<script>
-window.faults = 0;
-window.addEventListener("error", () => faults++, true);
-window.addEventListener("load", () => {
-  const images = [...document.images];
-  const wide = [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth);
-  parent.postMessage({
-    width: window.innerWidth,
-    images: images.length,
-    broken: images.filter(i => !(i.complete && i.naturalWidth > 0)).length,
-    pageScrolls: document.documentElement.scrollWidth > window.innerWidth,
-    wide: wide.length,
-    hidden: wide.filter(e => getComputedStyle(e).overflowX !== "auto").length,
-    claims: [...document.querySelectorAll("#claims .outcome")].filter(e => e.offsetWidth).length,
-    faults: window.faults,
-  }, "*");
-});
-</script>"""
-# The smallest window of Chromium is 500 pixels wide, but a frame can be narrower.
-FRAME = """<!doctype html><title></title><script>
-window.addEventListener("message", e => { document.title = JSON.stringify(e.data); });
-</script><iframe src="watched.html" style="border:0; width:{width}px; height:900px"></iframe>"""
+MEASURE = """
+const frame = await open("/index.html", {width});
+const {{document, innerWidth, faults, getComputedStyle}} = frame.contentWindow;
+const images = [...document.images];
+const wide = [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth);
+return {{
+  width: innerWidth,
+  images: images.length,
+  broken: images.filter(i => !(i.complete && i.naturalWidth > 0)).length,
+  pageScrolls: document.documentElement.scrollWidth > innerWidth,
+  wide: wide.length,
+  hidden: wide.filter(e => getComputedStyle(e).overflowX !== "auto").length,
+  claims: [...document.querySelectorAll("#claims .outcome")].filter(e => e.offsetWidth).length,
+  faults,
+}};"""
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 400])
 def test_browser_shows_the_page(full_report: Path, tmp_path: Path, width: int) -> None:
-    page = (full_report / "paper" / "index.html").read_text(encoding="utf-8")
-    (tmp_path / "watched.html").write_text(page.replace("<head>", f"<head>{INSPECT}"))
-    frame = tmp_path / "frame.html"
-    frame.write_text(FRAME.replace("{width}", str(width)))
-    done = subprocess.run(
-        [
-            str(CHROMIUM),
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=1500,1000",
-            "--enable-logging=stderr",
-            "--virtual-time-budget=8000",
-            "--dump-dom",
-            frame.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    title = re.search("<title>(.*?)</title>", done.stdout)
-    assert title is not None
-    found = json.loads(title[1])
-    n_claims = (
-        page.split('<section id="claims">')[1].split("</section>")[0].count('class="outcome ')
-    )
-    assert found["width"] == width
+    folder = full_report / "paper"
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    server = run_in_browser(folder, tmp_path, MEASURE.format(width=width), seconds=120)
+    found, summary = server.result, section(page, "claims")
+    assert found["width"] == width, found
     assert (found["images"], found["broken"]) == (len(figure_names()), 0)
     assert not found["pageScrolls"]
     assert found["hidden"] == 0
     assert found["wide"] > (20 if width == 400 else -1)
-    assert found["claims"] == n_claims > len(OUTCOMES)
-    assert found["faults"] == 0
-    assert "CONSOLE" not in done.stderr
+    assert found["claims"] == summary.count('class="outcome ') > len(OUTCOMES)
+    assert not found["faults"]
+    assert not server.missing

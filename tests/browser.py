@@ -1,13 +1,15 @@
-"""Opens the pages of the site in Chromium and returns what a script in the browser measures."""
+"""Opens pages in Chromium and returns what a script in the browser measures."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,8 @@ async function until(condition) {
 class SiteServer(ThreadingHTTPServer):
     """Serves a folder and one page with a script, which sends its result back."""
 
+    daemon_threads = True  # a connection that the browser leaves open does not delay the end
+
     def __init__(self, folder: Path, script: str) -> None:
         self.folder, self.script = folder, script
         self.missing: list[str] = []
@@ -104,31 +108,43 @@ class Handler(SimpleHTTPRequestHandler):
 def run_in_browser(folder: Path, profile: Path, script: str, seconds: float) -> SiteServer:
     """Run the body of an async function in Chromium; its value is ``result`` of the server."""
     server = SiteServer(folder, script)
-    with serving(server):
-        process = subprocess.Popen(
-            [
-                str(CHROMIUM),
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-                "--no-proxy-server",
-                f"--user-data-dir={profile}",
-                "--window-size=1500,1000",
-                f"http://127.0.0.1:{server.server_port}/harness",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            assert server.finished.wait(seconds), "the browser did not finish"
-        finally:
-            process.terminate()
-            process.wait()
+    address = f"http://127.0.0.1:{server.server_port}/harness"
+    with serving(server), chromium(profile, address):
+        assert server.finished.wait(seconds), "the browser did not finish"
     return server
+
+
+@contextmanager
+def chromium(profile: Path, address: str) -> Iterator[None]:
+    """Open an address in Chromium, and end all its processes afterwards."""
+    assert CHROMIUM is not None
+    process = subprocess.Popen(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-proxy-server",
+            f"--user-data-dir={profile}",
+            "--window-size=1500,1000",
+            address,
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        # Chromium starts processes that may outlive it. They are in its process group.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @contextmanager
