@@ -65,7 +65,7 @@ LAMS = [0.1]
 """Within the paper's range λ makes little difference (``paper/benchmarks/competitor_lams.py``)."""
 CS = [0.1, 1.0, 10.0]
 """With C = 100, the classifier does not converge in minutes on codes of badly started networks."""
-SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28))
+SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28), (150, 14))
 """Numbers of units and sides of the digits. Figure 5 has 14 pixels, Figure 9 100 units."""
 GROUP = "competitors"
 LINES: dict[str, Any] = {"paper": "-", "scaled": ":"}

@@ -117,7 +117,10 @@ WIDER_LAMS = {
 }
 """λ beyond the ends of the grids of ``wide_lams`` at which the best λ was found. They are measured
 in runs of their own."""
-WIDER = "wider grid"
+FINER_LAMS = {"SCNN": [0.2, 0.3, 0.35]}
+"""λ between those of ``wide_lams`` at which the sparsity area is near 0.8, on which claims of
+Figure 8 depend. They are measured in runs of their own too."""
+WIDER, FINER = "wider grid", "finer grid"
 
 
 def grid_runs(
@@ -132,7 +135,7 @@ def grid_runs(
     n: list[int],
     n_lams: int,
 ) -> list[Run]:
-    """Return the runs of a network: one with its λ, and one with those beyond their ends, if any.
+    """Return the runs of a network: one with its λ, and one with further λ, if there are any.
 
     ``n_lams`` is the largest number of λ of a run.
     """
@@ -151,6 +154,8 @@ def grid_runs(
     grids: list[dict[str, Any]] = [{}]
     if network in WIDER_LAMS:
         grids.append({"lams": WIDER_LAMS[network][:n_lams], "grid": WIDER})
+    if network in FINER_LAMS:
+        grids.append({"lams": FINER_LAMS[network][:n_lams], "grid": FINER})
     return [Run(group, scale, seed, embedded, settings | grid) for grid in grids]
 
 

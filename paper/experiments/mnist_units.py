@@ -64,7 +64,7 @@ RIDGES_BY_UNITS = {
 }
 """encoder_ridge in place of noise, relative to the mean eigenvalue of XᵀX/N."""
 REPEATED: dict[int, tuple[tuple[float, dict[str, Any]], ...]] = {
-    400: ((0.5, {}), (0.5, {"encoder_ridge": 0.3})),
+    400: ((0.5, {}), (0.5, {"encoder_ridge": 0.1})),
     800: ((0.35, {}),),
     1200: ((0.2, {}),),
     1600: ((0.25, {}),),
