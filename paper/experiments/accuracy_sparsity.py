@@ -111,7 +111,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "Sparsenet, 88 %",
             best,
             [difference(found["Sparsenet"], found[x]) for x in NETWORKS if x != "Sparsenet"],
-            "The accuracies of Sparsenet and SCNN are too similar.",
+            "The accuracies of Sparsenet and SCNN are too close to tell apart.",
             ("accuracy-sparsity",),
         ),
         accurate("SCNN"),
@@ -173,7 +173,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
     ]
     title = (
         "Test accuracy (± standard error) at a sparsity area of at least …, λ chosen on validation"
-        f" digits. {GRID_TEXT}. {NEVER} means that no λ gives codes that are so sparse"
+        f" digits. {GRID_TEXT}. {NEVER} means that no λ gives codes that are this sparse"
     )
     return [Table("accuracy-sparsity", title, ["area", *(f"{a:g}" for a in areas)], rows)]
 

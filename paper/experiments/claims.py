@@ -18,10 +18,12 @@ RULE = (
     " and inconclusive otherwise. Numbers of the paper are taken as printed. For error rates and"
     " accuracies, the standard error is the binomial one, or that of McNemar’s test if the records"
     " contain which test digits were classified correctly, or that over repetitions if it is"
-    " larger. For times, medians are compared, and it is computed from the quartiles over λ and"
-    " repetitions. For everything else it is that over repetitions. A comparison with a single"
-    " repetition that is not about error rates or times has no standard error: its sign decides."
-    " The standard error of a single training does not contain how much trainings differ."
+    " larger. For times, the median of the ratios of two times is judged, and its standard error is"
+    " computed from the quartiles over λ and repetitions. For everything else it is that over"
+    " repetitions. A comparison with a single repetition that is not about error rates or times has"
+    " no standard error: its sign decides. The standard error of a single training does not include"
+    " the variation between trainings. With three repetitions, two standard errors are weak"
+    " evidence (p = 0.18 in a t-test)."
 )
 """The text of the page. ``Claim.outcome`` implements it."""
 N_ERRORS = 2

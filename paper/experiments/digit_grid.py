@@ -369,9 +369,9 @@ def accuracy_table(records: Sequence[Record], by: str, name: str, title: str, co
     return Table(name, f"{title}. {GRID_TEXT}", table.columns, rows)
 
 
-def marked(rows: Sequence[Sequence[str]], ends: pd.DataFrame) -> list[list[str]]:
-    """Return the rows of a table with a * in each cell for which one of the ``ends`` is true."""
-    marks = ends.map(lambda v: "*" if isinstance(v, list) and any(v) else "")
+def marked(rows: Sequence[Sequence[str]], ends: pd.DataFrame, mark: str = "*") -> list[list[str]]:
+    """Return the rows of a table with a mark in each cell for which one of ``ends`` is true."""
+    marks = ends.map(lambda v: mark if isinstance(v, list) and any(v) else "")
     return [
         [row[0], *(cell + mark for cell, mark in zip(row[1:], own, strict=True))]
         for row, own in zip(rows, marks.to_numpy(), strict=True)

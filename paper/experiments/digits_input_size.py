@@ -82,7 +82,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 - difference(found[x][mean.loc[x].idxmax()], found[x][mean.loc[x].idxmin()])
                 for x in GOOD
             ],
-            "The range of five sizes contains the errors of chance of each size. From the smallest"
+            "The range of five sizes includes the sampling error of each size. From the smallest"
             f" to the largest digits, the accuracy of {changes}.",
             ("digits-input-size",),
         ),

@@ -44,8 +44,8 @@ LAMS: dict[str, list[float]] = {
     "Sparsenet": [0.02, 0.05, 0.1, 0.2, 0.3, 0.5],
     "SCNN, soft threshold": [0.003, 0.01, 0.03, 0.06, 0.1],
 }
-"""The λ of each network. Those of ASCNN exceed the paper's range, which ends at 1, because its error
-still decreases there."""
+"""The λ of each network. Those of ASCNN exceed the paper's range, which ends at 1, because its
+error still decreases there."""
 COMPARABLE = 1.1
 """Two errors are comparable if neither is more than this many times the other. Our criterion."""
 

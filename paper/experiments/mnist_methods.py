@@ -309,6 +309,9 @@ def settings_text(method: str, record: Record, tried: Sequence[Record]) -> str:
         if name in settings and (len(values) > 1 or name == "lam"):
             parts.append(f"{symbol} = {settings[name]:g}{end_mark(settings[name], values)}")
     result = by_method(record)[method]
+    if isinstance(settings.get("zeros"), list):
+        zeros = result["zeros"]
+        parts.append(f"zeros = {percent(zeros, 0)}{end_mark(zeros, settings['zeros'])}")
     if "neighbours_chosen" in result:
         k = result["neighbours_chosen"]
         parts.append(f"neighbours = {k}{end_mark(k, settings['neighbours'])}")

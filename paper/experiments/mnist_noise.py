@@ -44,7 +44,7 @@ DEVIATION, VARIANCE = "deviation", "variance"
 """Two interpretations of σ: as printed, the standard deviation of noise on pixels in [−1, 1]; or
 the variance of noise on pixels in [0, 1] that are then clipped, as in MATLAB's imnoise. With the
 first, the error of raw pixels hardly increases with the noise. With the second, it is similar to
-the paper's: 6.2, 6.9, 7.5 and 7.9 %."""
+the paper's."""
 COUNTED = VARIANCE
 """The interpretation whose claims are counted."""
 GRIDS: dict[str, tuple[tuple[float, float], ...]] = {
@@ -172,12 +172,17 @@ def claims_of(records: Sequence[Record], reading: str) -> list[Claim]:
     printed = {x: ", ".join(f"{100 * e:.1f}" for e in PAPER[x]) + " %" for x in PAPER}
     increase = {x: error[x][-1] - error[x][0] for x in PAPER}
 
-    def claim(sentence: str, paper: str, here: str, margins: Iterable[Estimate]) -> Claim:
+    def claim(
+        sentence: str, paper: str, here: str, margins: Iterable[Estimate], why: str = ""
+    ) -> Claim:
+        other = f"{sentence.removesuffix('.')}; σ as a standard deviation."
         return Claim(
-            sentence if reading == COUNTED else f"{sentence} (σ as a standard deviation)",
+            sentence if reading == COUNTED else other,
             paper,
             here,
             list(margins),
+            why,
+            ("mnist-noise",) if why else (),
             counted=reading == COUNTED,
         )
 
@@ -186,31 +191,45 @@ def claims_of(records: Sequence[Record], reading: str) -> list[Claim]:
 
     return [
         claim(
-            "The errors of SCNN at σ = 0.02, 0.04, 0.06 and 0.08 are at most those of the paper.",
+            "The errors of SCNN at σ = 0.02, 0.04, 0.06 and 0.08 are those of the paper (our"
+            " criterion: at most).",
             printed[ENCODER],
             here[ENCODER],
             [b - a.estimate for a, b in zip(error[ENCODER], PAPER[ENCODER], strict=True)],
         ),
         claim(
             "SCNN has a smaller error than raw pixels at every noise level.",
-            f"raw pixels: {printed[RAW]}",
-            f"raw pixels: {here[RAW]}",
+            f"SCNN: {printed[ENCODER]}; raw pixels: {printed[RAW]}",
+            f"SCNN: {here[ENCODER]}; raw pixels: {here[RAW]}",
             less(ENCODER, RAW),
         ),
         claim(
             "SCNN has a smaller error than with re-learned codes at every noise level.",
-            f"codes re-learned: {printed[RELEARNED]}",
-            f"codes re-learned: {here[RELEARNED]}",
+            f"SCNN: {printed[ENCODER]}; codes re-learned: {printed[RELEARNED]}",
+            f"SCNN: {here[ENCODER]}; codes re-learned: {here[RELEARNED]}",
             less(ENCODER, RELEARNED),
+            "At some noise levels the errors are too close to tell apart.",
         ),
         claim(
-            "Noise has little effect on SCNN: from the lowest to the highest noise level, its error"
-            " increases by fewer points than that of raw pixels.",
-            "1.7 points, raw pixels 2.4 points",
-            f"{points(increase[ENCODER].value)}, raw pixels {points(increase[RAW].value)}",
+            "Noise has little effect on SCNN (our criterion: from the lowest to the highest noise"
+            " level, its error increases by fewer points than that of raw pixels).",
+            increase_text({x: PAPER[x][-1] - PAPER[x][0] for x in PAPER}, PAPER),
+            increase_text(
+                {x: increase[x].value for x in PAPER},
+                {x: [e.mean for e in error[x]] for x in PAPER},
+            ),
             [increase[RAW] - increase[ENCODER]],
         ),
     ]
+
+
+def increase_text(increase: Mapping[str, float], errors: Mapping[str, Sequence[float]]) -> str:
+    """Return the increase of SCNN's error and of that of raw pixels, in points and relative."""
+    found = {
+        name: f"{points(increase[x])} ({percent(increase[x] / errors[x][0], 0)} of the first error)"
+        for name, x in (("SCNN", ENCODER), ("raw pixels", RAW))
+    }
+    return "; ".join(f"{name}: {text}" for name, text in found.items())
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -280,6 +299,8 @@ EXPERIMENT = Experiment(
         " paper's only if σ is the variance of noise on pixels in [0, 1], as in MATLAB's imnoise."
         " The claims are therefore judged with σ as a variance. The results with σ as a standard"
         " deviation (of pixels in [−1, 1]) are shown apart and are not counted.",
+        "SCNN and re-learned codes have smaller errors here than in the paper, by more than one"
+        " point at every σ. The paper does not give λ, the threshold and C for this table.",
         "With σ as a standard deviation, the training digits of the network, but not those of the"
         " SVM, have additional noise (standard deviation 0.3) or none.",
     ),

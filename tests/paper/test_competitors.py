@@ -55,17 +55,21 @@ def test_every_combination_has_a_row() -> None:
     assert all(all(row[1:]) for row in table.rows)
     figure = Figure()
     competitors.plot(figure, records)
-    assert len(figure.axes) == 8
+    assert len(figure.axes) == 10
 
 
 def fake(run: Run) -> dict[str, Any]:
     wrong = encode_predictions(np.arange(500) % 5 < 2, np.zeros(500))["test_wrong"]
+    if run.group != "competitors":
+        n = len(run.settings["lams"])
+        accuracy = np.linspace(0.5, 0.9, n).tolist()
+        return {"val_accuracy": accuracy, "test_accuracy": accuracy, "test_wrong": [wrong] * n}
     return {
         "val_accuracy": [0.8, 0.9],
         "test_accuracy": [0.7, 0.6],
-        "lams": [0.1, 0.2],
-        "learning_rate": [0.01, 0.02],
-        "test_wrong": wrong if run.group == "competitors" else [wrong, wrong],
+        "learning_rate": [0.01, max(run.settings["rates"])],
+        "C": [0.1, 1.0],
+        "test_wrong": wrong,
     }
 
 
