@@ -273,7 +273,7 @@ def duration(seconds: float) -> str:
 
 def points(fraction: float) -> str:
     """Return a difference of fractions in percentage points: 0.123 is "12.3 points"."""
-    return f"{100 * fraction:.1f} points"
+    return f"{100 * fraction:.1f} points".replace("-", "−")
 
 
 def percent(fraction: float, digits: int = 1) -> str:

@@ -300,10 +300,10 @@ def settings_text(record: Record, kind: str, tried: Sequence[Record]) -> str:
 
 WHY = (
     "The encoder seems to overfit: with noise in training or a ridge on the encoder, which the"
-    " paper does not have, the error is smaller. λ, the fraction of zeros and C are chosen from wide"
-    " ranges. The paper’s range of λ together with its threshold, and its Algorithm 1, do not give"
-    " a smaller error. A longer training with 400 units changes the error by less than two standard"
-    " errors; larger networks were not trained longer.",
+    " paper does not have, the error is smaller. λ, the fraction of zeros and C are chosen from"
+    " wide ranges. The paper’s range of λ together with its threshold, and its Algorithm 1, do not"
+    " give a smaller error. A longer training with 400 units changes the error by less than two"
+    " standard errors; larger networks were not trained longer.",
     ("mnist-units",),
 )
 """Why claims are not reproduced, and the experiments that show it."""
