@@ -27,12 +27,10 @@ from paper.experiments.digit_grid import (
 from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent
 from paper.experiments.networks import (
     CHOSEN_LABEL,
-    COLOURS,
     END_LABEL,
-    MARKERS,
     NETWORKS,
     legend_below,
-    network_of,
+    style_of,
 )
 
 SPARSE = 0.8
@@ -46,6 +44,8 @@ WHY_SPARSE = (
     ("accuracy-sparsity",),
 )
 """Why claims about sparse codes are not reproduced, and the experiments that show it."""
+SHOWN_ABOVE = 0.1
+"""The upper panel of the figure begins this far below the best accuracy."""
 NEVER = "–"
 """What tables show if no λ gives codes that are sparse enough."""
 
@@ -185,50 +185,59 @@ def marked_accuracy(records: Sequence[Record], area: float) -> str:
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot one point for each λ: means over the repetitions, with bars for the deviations.
+    """Plot the means of all λ in two panels: the best accuracies, and all accuracies."""
+    found = by_variant(records)
+    figure.set_size_inches(6.4, 7)
+    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
+    for x, own in found.items():
+        add_all_lams(above, x, own, bars=False)
+        add_all_lams(below, x, own, bars=True)
+        add_chosen_lam(above, x, own)
+    dark: dict[str, Any] = {"color": "#555555", "markersize": 7.5, "linestyle": ""}
+    above.plot([], [], "o", label=CHOSEN_LABEL, **dark)
+    if any(at_end_of_grid(record) for own in found.values() for record in own):
+        above.plot([], [], "o", label=END_LABEL, markerfacecolor="white", **dark)
+    for axes in (above, below):
+        axes.axhline(ACCURATE, color="#999999", linewidth=0.8)
+        axes.axvline(SPARSE, color="#999999", linewidth=0.8)
+        axes.set_ylabel("test accuracy")
+    best = max(np.mean([r["test_accuracy"] for r in own], axis=0).max() for own in found.values())
+    above.set_ylim(best - SHOWN_ABOVE, above.dataLim.ymax + 0.05 * SHOWN_ABOVE)
+    below.set_xlabel("sparsity area")
+    legend_below(figure, above)
 
-    The chosen λ has a larger marker, which is open if λ is at the end of its grid.
+
+def add_all_lams(axes: Any, x: str, records: Sequence[Record], *, bars: bool) -> None:
+    """Plot one point for each λ: the mean over the samples, with or without bars."""
+    area, accuracy = (
+        np.array([record[name] for record in records])
+        for name in ("sparsity_area", "test_accuracy")
+    )
+    errors = deviations(area, accuracy) if bars else {}
+    style = style_of(x) | {"linewidth": 0.8, "markersize": 3.5, "alpha": 0.7}
+    axes.errorbar(area.mean(axis=0), accuracy.mean(axis=0), **errors, **style)
+
+
+def add_chosen_lam(axes: Any, x: str, records: Sequence[Record]) -> None:
+    """Plot one point for the λ that are chosen on the samples: the mean, with bars.
+
+    It is open if λ is at the end of its grid for one of the samples.
     """
-    axes = figure.subplots()
-    for x, own in by_variant(records).items():
-        base = network_of(x)
-        area, accuracy = (
-            np.array([record[name] for record in own])
-            for name in ("sparsity_area", "test_accuracy")
-        )
-        bars = {
-            f"{axis}err": values.std(axis=0, ddof=1)
-            for axis, values in (("x", area), ("y", accuracy))
-            if len(own) > 1
-        }
-        style: dict[str, Any] = {
-            "color": COLOURS[base],
-            "marker": "+" if x != base else MARKERS[base],
-        }
-        axes.errorbar(
-            area.mean(axis=0),
-            accuracy.mean(axis=0),
-            **bars,
-            **style,
-            linestyle="",
-            markersize=3.5,
-            elinewidth=0.5,
-            alpha=0.6,
-            label=x,
-        )
-        for record in own:
-            best = chosen(record)
-            face = "white" if at_end_of_grid(record) else COLOURS[base]
-            where = [record["sparsity_area"][best]], [record["test_accuracy"][best]]
-            axes.plot(*where, **style, markerfacecolor=face, markersize=9, linestyle="", zorder=3)
-    axes.plot([], [], "o", color="#555555", markersize=9, linestyle="", label=CHOSEN_LABEL)
-    if any(at_end_of_grid(record) for own in by_variant(records).values() for record in own):
-        hollow: dict[str, Any] = {"color": "#555555", "markerfacecolor": "white"}
-        axes.plot([], [], "o", markersize=9, linestyle="", label=END_LABEL, **hollow)
-    axes.axhline(ACCURATE, color="#999999", linewidth=0.8)
-    axes.axvline(SPARSE, color="#999999", linewidth=0.8)
-    axes.set(xlabel="sparsity area", ylabel="test accuracy")
-    legend_below(figure, axes)
+    area, accuracy = (
+        np.array([record[name][chosen(record)] for record in records])
+        for name in ("sparsity_area", "test_accuracy")
+    )
+    is_open = any(at_end_of_grid(record) for record in records)
+    style = style_of(x) | ({"markerfacecolor": "white"} if is_open else {})
+    style |= {"markersize": 7.5, "elinewidth": 1.2, "linestyle": "", "zorder": 3, "label": x}
+    axes.errorbar(area.mean(), accuracy.mean(), **deviations(area, accuracy), **style)
+
+
+def deviations(area: Any, accuracy: Any) -> dict[str, Any]:
+    """Return the standard deviations over several samples, for error bars."""
+    if len(area) < 2:
+        return {}
+    return {"xerr": area.std(axis=0, ddof=1), "yerr": accuracy.std(axis=0, ddof=1)}
 
 
 EXPERIMENT = Experiment(
@@ -247,9 +256,12 @@ EXPERIMENT = Experiment(
     tables,
     {"figure-8-accuracy-sparsity": plot},
     {
-        "figure-8-accuracy-sparsity": "One point for each λ: the mean over the samples of digits,"
-        " with bars for the standard deviation. Larger markers show the λ that is chosen on"
-        " validation digits for each sample."
+        "figure-8-accuracy-sparsity": "Small markers show the mean over the samples of digits for"
+        " each λ, and lines join neighbouring λ. The top panel shows the best accuracies, and the"
+        " bottom panel all of them with bars for the standard deviation. Large markers show the"
+        " mean and the standard deviation with the λ that are chosen on the validation digits of"
+        " each sample. These may differ, so that the markers need not be on the lines. A large"
+        " marker is open if λ is at the end of its grid for any sample."
     },
     GRID_DEPARTURES,
     used_by_claims=lambda run: run.settings["network"] in NETWORKS,

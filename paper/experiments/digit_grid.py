@@ -31,10 +31,11 @@ from paper.experiments.networks import (
     BASELINES,
     NETWORKS,
     VARIED,
+    add_lines,
     build,
+    legend_below,
     network_of,
     parameters_of,
-    plot_lines,
     wide_lams,
 )
 from paper.experiments.predictions import decode_wrong
@@ -107,6 +108,13 @@ WHY_COMPETITORS = (
 )
 """Why claims about ASCNN and SAANN are not reproduced, and the experiment that shows it."""
 CS = (0.1, 1.0, 10.0, 100.0)
+SHIFTED = (
+    "Bars show the standard deviation. The markers are moved sideways a little, so that the bars do"
+    " not cover each other. The axis of the accuracy does not begin at 0."
+)
+"""The last sentences of the captions of Figures 5 and 9."""
+SHORTEST_AXIS = 0.1
+"""The smallest range of accuracies that figures show."""
 REPETITIONS, MORE_REPETITIONS = 3, 10
 """Random samples of digits for all points, and for the points of the claims of Figures 8 and 9."""
 GRID_TEXT = "A * marks accuracies for which λ is the last of its grid, or the first if it is not 0"
@@ -382,8 +390,9 @@ def marked(rows: Sequence[Sequence[str]], ends: pd.DataFrame, mark: str = "*") -
 
 def plot_accuracies(figure: Any, records: Sequence[Record], by: str, label: str) -> None:
     """Plot the accuracy against a setting. The axis is long enough not to exaggerate."""
-    axes = plot_lines(
-        figure, accuracies(records, by), label, "test accuracy", ends=ends(records, by)
-    )
+    axes = figure.subplots()
+    add_lines(axes, accuracies(records, by), ends(records, by), shifted=True)
+    axes.set(xlabel=label, ylabel="test accuracy")
     low, high = axes.get_ylim()
-    axes.set_ylim(min(0.7, low), min(1, max(0.9, high)))
+    axes.set_ylim(min(low, high - SHORTEST_AXIS), min(1, high))
+    legend_below(figure, axes)

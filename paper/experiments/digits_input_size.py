@@ -13,6 +13,7 @@ from paper.experiments.digit_grid import (
     GRID_DEPARTURES,
     GRID_PROTOCOL,
     OTHERS,
+    SHIFTED,
     accuracy_table,
     cells,
     difference,
@@ -138,6 +139,7 @@ EXPERIMENT = Experiment(
     {
         "figure-9-digits-input-size": "Test accuracy with the λ that is chosen on validation"
         " digits; ten samples of the smallest and the largest digits, three of the others."
+        f" {SHIFTED}"
     },
     (
         "The paper gives the smallest and the largest size only.",

@@ -25,7 +25,7 @@ from paper.experiments.experiment import (
     shared_repetitions,
     table_of,
 )
-from paper.experiments.networks import NETWORKS, build, parameters_of, plot_lines
+from paper.experiments.networks import NETWORKS, add_lines, build, legend_below, parameters_of
 from paper.experiments.samples import Samples
 
 LEVELS = [0.1, 0.2, 0.3, 0.4, 0.5]
@@ -156,6 +156,21 @@ def errors(records: Sequence[Record]) -> pd.DataFrame:
     return collect(values, VARIANTS)
 
 
+def ratios(records: Sequence[Record]) -> pd.DataFrame:
+    """Return all errors divided by those of SCNN on the same patches, like ``errors``."""
+    own = shared(records)
+    scnn = {record.run.seed: record["chosen"] for record in own if record["network"] == "SCNN"}
+    values = (
+        (record["network"], level, best["test_rms"] / reference["test_rms"])
+        for record in own
+        if record.run.seed in scnn
+        for level, best, reference in zip(
+            record["levels"], record["chosen"], scnn[record.run.seed], strict=True
+        )
+    )
+    return collect(values, VARIANTS)
+
+
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the paper's claims about Figure 3."""
     found = equal_repetitions(errors(records), NETWORKS)
@@ -237,11 +252,20 @@ def ends(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot the test error against the fraction of missing pixels."""
-    axes = plot_lines(
-        figure, errors(records), "fraction of missing pixels", "RMS error", ends=ends(records)
-    )
-    axes.set_ylim(0, None)
+    """Plot the test error against the fraction of missing pixels, and its ratio to SCNN's.
+
+    Without results of SCNN, there are no ratios.
+    """
+    relative = ratios(records)
+    panels = figure.subplots(1 if relative.empty else 2, sharex=True, squeeze=False)[:, 0]
+    add_lines(panels[0], errors(records), ends(records))
+    panels[0].set(ylabel="RMS error", ylim=(0, None))
+    if not relative.empty:
+        figure.set_size_inches(6.4, 6.4)
+        add_lines(panels[1], relative, ends(records), shifted=True)
+        panels[1].set_ylabel("RMS error / that of SCNN")
+    panels[-1].set_xlabel("fraction of missing pixels")
+    legend_below(figure, panels[0])
 
 
 EXPERIMENT = Experiment(
@@ -263,7 +287,12 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-3-missing-pixels": plot},
-    {"figure-3-missing-pixels": "RMS error of the reconstructed test patches."},
+    {
+        "figure-3-missing-pixels": "RMS error of the reconstructed test patches (top), and divided"
+        " by that of SCNN on the same patches (bottom), with bars for the standard deviation. In"
+        " the bottom panel, the markers are moved sideways a little, so that they do not cover each"
+        " other."
+    },
     (
         "All patches are scaled to a standard deviation of 1. The paper gives no scale. With pixels"
         " in [0, 1] and other λ the errors hardly change, but the sparsity does (Figure 4).",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,21 +33,30 @@ RELEARN = {"transform_algorithm": "lasso"}
 VARIED = ("alpha", "C", "estimator", "estimator__C")
 """The parameters that have several values in a run, and one that is listed by its parts."""
 COLOURS = {
-    "SCNN": "#0b6e99",
-    "ASCNN": "#c2571a",
-    "SAANN": "#7a3e9d",
-    "Sparsenet": "#2e7d32",
-    "PCA": "#555555",
-    RAW: "#a07c00",
+    "SCNN": "#0072b2",
+    "ASCNN": "#d55e00",
+    "SAANN": "#cc79a7",
+    "Sparsenet": "#009e73",
+    "PCA": "#333333",
+    RAW: "#e69f00",
 }
-CHOSEN_LABEL = "chosen λ"
+"""The colours of Okabe and Ito, which colour-blind readers can tell apart, and a dark grey."""
+CHOSEN_LABEL = "large: chosen λ"
 END_LABEL = "open: λ at the end of its grid"
 MARKERS = {"SCNN": "o", "ASCNN": "s", "SAANN": "^", "Sparsenet": "D", "PCA": "x", RAW: "*"}
+VARIANT_MARKER = "P"
+"""A marker that can be open, for all variants of networks."""
 
 
 def network_of(variant: str) -> str:
     """Return the network of a variant: that of "SCNN, linear" is SCNN."""
     return variant.partition(",")[0]
+
+
+def style_of(variant: str) -> dict[str, Any]:
+    """Return the colour and the marker of a network, or of a variant, which has the same colour."""
+    base = network_of(variant)
+    return {"color": COLOURS[base], "marker": VARIANT_MARKER if variant != base else MARKERS[base]}
 
 
 def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
@@ -111,27 +121,37 @@ def wide_lams(variant: str, n: int) -> list[float]:
     return list(grids.get(name, LAMS))[:n]
 
 
-def plot_lines(
-    figure: Any, lists: pd.DataFrame, xlabel: str, ylabel: str, ends: pd.DataFrame | None = None
-) -> Any:
+def plot_lines(figure: Any, lists: pd.DataFrame, xlabel: str, ylabel: str) -> Any:
+    """Plot the lines of ``add_lines`` into a new panel with a legend, and return the axes."""
+    axes = figure.subplots()
+    add_lines(axes, lists)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    legend_below(figure, axes)
+    return axes
+
+
+def add_lines(
+    axes: Any, lists: pd.DataFrame, ends: pd.DataFrame | None = None, shifted: bool = False
+) -> None:
     """Plot a line for each row of a table of lists: the means, with bars for the deviations.
 
-    A variant has the colour of its network and is dotted. ``ends`` has the same rows and columns
-    and contains lists of whether λ is at the end of its grid; these points have open markers.
-    Returns the axes.
+    Variants are dotted. ``ends`` has the same rows and columns and contains lists of whether λ is
+    at the end of its grid; these points have open markers. ``shifted`` lines are moved
+    sideways, so that their bars do not cover each other. This is for lines that are almost level.
+    If others were moved, they would seem to be higher or lower.
     """
-    axes = figure.subplots()
+    shifts = shifts_of(lists) if shifted else np.zeros(len(lists))
     marked = False
-    for variant, row in lists.iterrows():
+    for shift, (variant, row) in zip(shifts, lists.iterrows(), strict=True):
         row = row.dropna()
         base = network_of(str(variant))
-        style: dict[str, Any] = {"color": COLOURS[base], "marker": MARKERS[base]}
+        style = style_of(str(variant)) | {"markersize": 5.5}
         axes.errorbar(
-            list(row.index),
+            np.asarray(row.index, dtype=float) + shift,
             row.map(np.mean),
             row.map(deviation) if row.map(len).max() > 1 else None,
             label=variant,
-            capsize=3,
+            capsize=2.5,
             linestyle=":" if variant != base else "--" if variant in BASELINES else "-",
             **style,
         )
@@ -139,17 +159,30 @@ def plot_lines(
             at = [x for x in row.index if any(ends.loc[variant, x])]
             marked = marked or bool(at)
             style = style | {"markerfacecolor": "white", "linestyle": "", "zorder": 3}
-            axes.plot(at, row[at].map(np.mean), **style)
+            axes.plot(np.array(at, dtype=float) + shift, row[at].map(np.mean), **style)
     if marked:
         axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    legend_below(figure, axes)
-    return axes
+    axes.set_xticks(list(lists.columns), [f"{x:g}" for x in lists.columns])
+
+
+def shifts_of(lists: pd.DataFrame) -> Any:
+    """Return how far each line is moved. Their mean is 0.
+
+    Two lines are 0.08 of the smallest distance between columns apart.
+    """
+    gaps = np.diff(np.asarray(lists.columns, dtype=float))
+    places = np.arange(len(lists)) - (len(lists) - 1) / 2
+    return 0.08 * (gaps.min() if len(gaps) else 0) * places
 
 
 def legend_below(figure: Any, axes: Any) -> None:
-    """Add a legend below the axes, where it hides no data. Remarks about markers come last."""
+    """Add a legend below the axes, where it hides no data. Remarks about markers come last.
+
+    It has at most four entries in a row, and about the same number of entries in all rows.
+    """
     found = zip(*axes.get_legend_handles_labels(), strict=True)
     entries = sorted(found, key=lambda entry: entry[1] in (CHOSEN_LABEL, END_LABEL))
     handles, labels = zip(*entries, strict=True)
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    n_rows = math.ceil(len(entries) / 4)
+    n_columns = math.ceil(len(entries) / n_rows)
+    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, fontsize=9)

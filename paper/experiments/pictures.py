@@ -117,17 +117,20 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the atoms of all networks in the first row and their filters in the second."""
     found = {record["network"]: record for record in records}
     shown = [x for x in SHOWN if x in found]
-    figure.set_size_inches(3.0 * len(shown), 6.6)
+    figure.set_size_inches(3.0 * len(shown), 7.2)
     panels = figure.subplots(len(KINDS), len(shown), squeeze=False)
     for axes_row, kind in zip(panels, KINDS, strict=True):
-        for axes, x in zip(axes_row, shown, strict=True):
+        for axes, above, x in zip(axes_row, panels[0], shown, strict=True):
             axes.set_axis_off()
             record = found[x]
-            if kind not in record.result:
-                axes.set_title(f"{x}: no {kind}", fontsize=10)
-                continue
-            AtomsDisplay(decode_pictures(record[kind], record["side"])).plot(ax=axes)
-            axes.set_title(f"{x}, λ = {record['lam']:g}: {kind}", fontsize=10)
+            if kind in record.result:
+                AtomsDisplay(decode_pictures(record[kind], record["side"])).plot(ax=axes)
+                title = f"{x}\n{kind}, λ = {record['lam']:g}"
+            else:
+                # Empty axes have the shape of the others, so that their titles are level.
+                axes.set(xlim=above.get_xlim(), ylim=above.get_ylim(), aspect="equal")
+                title = f"{x}\nno {kind}"
+            axes.set_title(title, fontsize=15)
 
 
 PROTOCOL = (

@@ -203,21 +203,20 @@ def plot_reading(figure: Any, records: Sequence[Record], reading: str) -> None:
     """
     records = [r for r in records if is_scaled(r)]
     found, at = curves(records, reading), ends(records)
-    figure.set_size_inches(8.5, 6)
+    figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
-    shades = colormaps["viridis"](np.linspace(0.9, 0, len(LEVELS)))
+    styles = line_styles()
     for axes, (x, lines) in zip(panels, found.items(), strict=False):
         for k, level in enumerate(LEVELS):
-            style = "--" if any(at.loc[x, level]) else "-"
             mean = lines[:, k].mean(axis=0)
-            axes.plot(THRESHOLDS, mean, style, color=shades[k])
+            line = styles[k] | {"linestyle": "--" if any(at.loc[x, level]) else "-"}
+            axes.plot(THRESHOLDS, mean, **line)
             if len(lines) > 1:
                 width = lines[:, k].std(axis=0, ddof=1)
-                band = {"color": shades[k], "alpha": 0.2, "linewidth": 0}
+                band = {"color": styles[k]["color"], "alpha": 0.2, "linewidth": 0}
                 axes.fill_between(THRESHOLDS, mean - width, mean + width, **band)
         axes.set_title(x, fontsize=11)
         axes.set(ylim=(0, 1.02), xlim=(0, 0.5))
-    for axes in panels[2:5]:
         axes.set_xlabel("threshold Th")
         axes.tick_params(labelbottom=True)
     for axes in panels[::3]:
@@ -225,10 +224,23 @@ def plot_reading(figure: Any, records: Sequence[Record], reading: str) -> None:
     last = panels[-1]
     last.axis("off")
     for k, level in enumerate(LEVELS):
-        last.plot([], [], color=shades[k], label=f"{percent(level, 0)} missing")
+        last.plot([], [], label=f"{percent(level, 0)} missing", **styles[k])
     if at.map(any).to_numpy().any():
         last.plot([], [], "--", color="#555555", label="λ at the end\nof its grid")
     last.legend(loc="center", fontsize=11)
+
+
+def line_styles() -> list[dict[str, Any]]:
+    """Return the style of each fraction of missing pixels.
+
+    Lines on top of others are thinner, so that all are visible if they are equal.
+    """
+    shades = colormaps["viridis"](np.linspace(0.85, 0, len(LEVELS)))
+    widths = np.linspace(1.2, 3.6, len(LEVELS))
+    return [
+        {"color": shade, "linewidth": width, "zorder": 3 - k / len(LEVELS)}
+        for k, (shade, width) in enumerate(zip(shades, widths, strict=True))
+    ]
 
 
 EXPERIMENT = Experiment(

@@ -118,5 +118,5 @@ def test_sparsenet_has_no_filters() -> None:
     figure = Figure()
     pictures.plot(figure, records)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[0] == "SAANN, λ = 0.1: atoms"
-    assert titles[3] == "Sparsenet: no filters"
+    assert titles[0] == "SAANN\natoms, λ = 0.1"
+    assert titles[3] == "Sparsenet\nno filters"
