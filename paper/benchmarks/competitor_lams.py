@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from paper.errors import PaperError
-from paper.experiments import competitors
+from paper.experiments import competitor_runs
 from paper.experiments.experiment import Run
 from paper.experiments.samples import Samples
 
@@ -32,8 +32,8 @@ def main() -> None:
     print("| --- |" + " --- |" * len(LAMS))
     runs = [
         run
-        for run in competitors.runs("paper", 0, False)
-        if run.group == competitors.GROUP and run.seed == 0
+        for run in competitor_runs.runs("paper", 0, False)
+        if run.group == competitor_runs.GROUP and run.seed == 0
         if run.settings["m"] == 100 and run.settings["passes"] > 2
     ]
     for run in runs:
@@ -49,7 +49,7 @@ def main() -> None:
 def accuracy(run: Run, lam: float, samples: Samples) -> float:
     """Return the test accuracy of a run of the chapter with another λ."""
     other = replace(run, settings={**run.settings, "lams": [lam]})
-    found = competitors.measure(other, samples)
+    found = competitor_runs.measure(other, samples)
     return float(found["test_accuracy"][int(np.argmax(found["val_accuracy"]))])
 
 

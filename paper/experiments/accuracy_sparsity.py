@@ -8,30 +8,26 @@ from typing import Any
 import numpy as np
 
 from paper.experiments.claims import Claim, Estimate, Rate
+from paper.experiments.digit_accuracies import (
+    GRID_TEXT,
+    at_end_of_grid,
+    chosen,
+    difference,
+    rate,
+    shared,
+)
 from paper.experiments.digit_grid import (
     GOOD,
     GRID_DEPARTURES,
     GRID_PROTOCOL,
-    GRID_TEXT,
     OTHERS,
     VARIANTS,
     WHY_COMPETITORS,
-    at_end_of_grid,
-    chosen,
-    difference,
     grid_runs,
-    rate,
     repetitions,
-    shared,
 )
 from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent
-from paper.experiments.networks import (
-    CHOSEN_LABEL,
-    END_LABEL,
-    NETWORKS,
-    legend_below,
-    style_of,
-)
+from paper.experiments.networks import CHOSEN_LABEL, END_LABEL, NETWORKS, legend_below, style_of
 
 SPARSE = 0.8
 """A sparsity area that counts as high. The paper recommends about 0.8."""

@@ -8,6 +8,15 @@ from typing import Any
 import pandas as pd
 
 from paper.experiments.claims import Claim
+from paper.experiments.digit_accuracies import (
+    SHIFTED,
+    accuracy_table,
+    cells,
+    difference,
+    means,
+    plot_accuracies,
+    rate,
+)
 from paper.experiments.digit_grid import (
     COMPARABLE,
     DIGITS,
@@ -15,15 +24,8 @@ from paper.experiments.digit_grid import (
     GRID_DEPARTURES,
     GRID_PROTOCOL,
     OTHERS,
-    SHIFTED,
     WHY_COMPETITORS,
-    accuracy_table,
-    cells,
-    difference,
     grid_runs,
-    means,
-    plot_accuracies,
-    rate,
     repetitions,
 )
 from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent, points

@@ -6,6 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paper.experiments.claims import Claim
+from paper.experiments.digit_accuracies import (
+    SHIFTED,
+    accuracy_table,
+    cells,
+    difference,
+    means,
+    plot_accuracies,
+)
 from paper.experiments.digit_grid import (
     COMPARABLE,
     DIGITS,
@@ -13,13 +21,7 @@ from paper.experiments.digit_grid import (
     GRID_DEPARTURES,
     GRID_PROTOCOL,
     OTHERS,
-    SHIFTED,
-    accuracy_table,
-    cells,
-    difference,
     grid_runs,
-    means,
-    plot_accuracies,
     repetitions,
 )
 from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, points

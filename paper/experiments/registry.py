@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paper.experiments import (
     accuracy_sparsity,
+    competitor_runs,
     competitors,
     digit_grid,
     digits_components,
@@ -46,7 +47,7 @@ MEASURES: dict[str, Measure] = {
     "digits-components": digit_grid.measure,
     "digits-input-size": digit_grid.measure,
     "times": times.measure,
-    "competitors": competitors.measure,
+    "competitors": competitor_runs.measure,
     "mnist-units": mnist_units.measure,
     "mnist-noise": mnist_noise.measure,
     "mnist-methods": mnist_methods.measure,

@@ -51,8 +51,8 @@ UNSCALED_LAMS: dict[str, list[float]] = {
 SCALE = (
     "Th_S is absolute, and the codes of SCNN and Sparsenet grow with the scale of the pixels, which"
     " the paper does not give, while those of ASCNN and SAANN are bounded. With pixels in [0, 1]"
-    " and soft-thresholded codes (not counted), SCNN is as sparse as the others, but at 0.01 it is"
-    " not sparse either, and SAANN, whose codes are hardly sparse, changes less.",
+    " (not counted), SCNN is at least as sparse as the others. At 0.01, no network is sparse at"
+    " either scale, and SAANN, whose codes are hardly sparse, changes less than SCNN.",
     ("sparsity",),
 )
 """Why claims are not reproduced, and the experiments that show it."""

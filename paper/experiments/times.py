@@ -11,22 +11,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from paper.experiments.claims import Claim, Estimate, median_of
-from paper.experiments.digit_grid import (
-    GRID_DEPARTURES,
-    GRID_PROTOCOL,
-    STOP,
-    cpu_seconds,
-    short,
-)
-from paper.experiments.experiment import (
-    Experiment,
-    Record,
-    Run,
-    Scale,
-    Table,
-    collect,
-    table_of,
-)
+from paper.experiments.digit_grid import GRID_DEPARTURES, GRID_PROTOCOL, STOP, cpu_seconds, short
+from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, collect, table_of
 from paper.experiments.networks import COLOURS, NETWORKS, build, network_of, parameters_of
 from paper.experiments.samples import Samples
 

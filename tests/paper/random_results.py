@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from paper.experiments import competitors, mnist_noise, pictures, times
+from paper.experiments import competitor_runs, mnist_noise, pictures, times
 from paper.experiments.experiment import Run
 from paper.experiments.predictions import encode_predictions
 
@@ -104,6 +104,6 @@ RESULTS: dict[str, Any] = {
     "mnist-noise": mnist_noise_result,
     "mnist-methods": lambda run, rng: svm_result(),
     "times": times_result,
-    competitors.GROUP: competitors_result,
+    competitor_runs.GROUP: competitors_result,
     "pictures": pictures_result,
 }

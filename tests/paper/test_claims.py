@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from paper.experiments import digit_grid, digits_components, mnist_noise, mnist_units, networks
+from paper.experiments import (
+    digit_accuracies,
+    digit_grid,
+    digits_components,
+    mnist_noise,
+    mnist_units,
+    networks,
+)
 from paper.experiments.claims import Claim, Estimate, Rate, Tally, mean_of, median_of
 from paper.experiments.experiment import Record, Run, at_end, best_repetitions, shared_repetitions
 from paper.experiments.predictions import encode_predictions
@@ -241,13 +248,13 @@ def test_methods_are_compared_on_shared_repetitions() -> None:
     found = shared_repetitions([more, alone, *whole], "m", "network", networks.NETWORKS)
     assert found == [*whole, alone]
     records = [*whole, more, alone]
-    assert digit_grid.accuracies(records, "m").loc["SCNN"].to_dict() == {25: [0.8], 50: [0.3]}
-    assert digit_grid.means(records, "m").loc["SCNN"].to_dict() == {25: 0.8}
-    assert list(digit_grid.cells(records, "m")["SCNN"]) == [25]
+    assert digit_accuracies.accuracies(records, "m").loc["SCNN"].to_dict() == {25: [0.8], 50: [0.3]}
+    assert digit_accuracies.means(records, "m").loc["SCNN"].to_dict() == {25: 0.8}
+    assert list(digit_accuracies.cells(records, "m")["SCNN"]) == [25]
     # Repetitions are matched by their seeds, and only those of both networks count.
     one = [digit_record("SCNN", 25, 0.8, seed) for seed in (0, 2)]
     other = [digit_record("ASCNN", 25, a, seed) for a, seed in ((0.6, 2), (0.1, 1))]
-    assert digit_grid.difference(one, other).value == pytest.approx(0.2)
+    assert digit_accuracies.difference(one, other).value == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(("best", "marked"), [(0, True), (1, False), (2, True)])
@@ -258,8 +265,8 @@ def test_accuracies_with_lambda_at_the_end_of_its_grid_are_marked(best: int, mar
         val = [0.9 if k == best and x == "SAANN" else 0.5 - 0.1 * (k != 1) for k in range(3)]
         result = {**record.result, "val_accuracy": val, "test_accuracy": [0.8] * 3}
         records.append(Record(record.run, result, 1.0, {}, {}, ""))
-    table = digit_grid.accuracy_table(records, "m", "t", "T", "units")
+    table = digit_accuracies.accuracy_table(records, "m", "t", "T", "units")
     cells = {row[0]: row[1] for row in table.rows}
     assert cells["SAANN"] == ("80.0*" if marked else "80.0")
     assert cells["SCNN"] == "80.0"
-    assert digit_grid.ends(records, "m").loc["SAANN", 25] == [marked]
+    assert digit_accuracies.ends(records, "m").loc["SAANN", 25] == [marked]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
-from paper.experiments import competitors, digit_grid, networks, pictures, times
+from paper.experiments import competitor_runs, competitors, digit_grid, networks, pictures, times
 from paper.experiments.experiment import Record, Run
 from paper.experiments.predictions import decode_wrong, encode_predictions
 from paper.experiments.samples import Samples
@@ -19,7 +19,7 @@ def a_run(**settings: Any) -> Run:
 
 def test_learning_rate_is_chosen_on_validation_digits() -> None:
     run = a_run(init="scaled", solver="adam", passes=3, rates=[0.0, 0.02])
-    found = competitors.measure(run, Samples(embedded=True))
+    found = competitor_runs.measure(run, Samples(embedded=True))
     assert found["learning_rate"] == [0.0, 0.02]
     record = Record(run, found, 1.0, {}, {}, "")
     best = int(np.argmax(found["val_accuracy"]))
@@ -36,14 +36,14 @@ def test_learning_rate_is_chosen_on_validation_digits() -> None:
 
 def test_diverging_training_counts_as_an_accuracy_of_zero() -> None:
     run = a_run(init="paper", solver="sgd", passes=2, rates=[1e300, 1e-4])
-    found = competitors.measure(run, Samples(embedded=True))
+    found = competitor_runs.measure(run, Samples(embedded=True))
     assert found["val_accuracy"][0] == 0
     assert found["val_accuracy"][1] > 0
     assert found["test_predictions"]
 
 
 def test_every_combination_has_a_row() -> None:
-    runs = competitors.runs("paper", 0, False)
+    runs = competitor_runs.runs("paper", 0, False)
     records = [Record(run, fake(run), 1.0, {"name": "MNIST"}, {}, "") for run in runs]
     table, verdicts = competitors.tables(records)
     assert len(verdicts.rows) == 2 * 2 * 3

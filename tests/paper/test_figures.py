@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from paper.experiments import accuracy_sparsity, digits_components, missing_pixels, sparsity
-from paper.experiments.digit_grid import chosen
+from paper.experiments.digit_accuracies import chosen
 from paper.experiments.experiment import Record
 from paper.experiments.networks import END_LABEL
 from paper.experiments.records import Store

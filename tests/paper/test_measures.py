@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper.experiments import (
-    digit_grid,
+    digit_accuracies,
     features,
     missing_pixels,
     mnist_noise,
@@ -120,12 +120,12 @@ def a_record(
 
 def test_lambda_is_chosen_on_validation_digits() -> None:
     record = a_record([0.5, 0.8, 0.8, 0.7], [0.9, 0.6, 0.75, 0.95])
-    assert digit_grid.chosen_accuracy(record) == 0.75
+    assert digit_accuracies.chosen_accuracy(record) == 0.75
 
 
 def test_minimum_sparsity_area_applies_to_validation_codes() -> None:
     record = a_record([0.9, 0.8, 0.7], [0.5, 0.6, 0.4], areas=[0.3, 0.8, 0.9])
-    assert digit_grid.chosen_accuracy(record) == 0.5
-    assert digit_grid.chosen_accuracy(record, 0.8) == 0.6
-    assert digit_grid.chosen_accuracy(record, 0.85) == 0.4
-    assert digit_grid.chosen_accuracy(record, 0.95) is None
+    assert digit_accuracies.chosen_accuracy(record) == 0.5
+    assert digit_accuracies.chosen_accuracy(record, 0.8) == 0.6
+    assert digit_accuracies.chosen_accuracy(record, 0.85) == 0.4
+    assert digit_accuracies.chosen_accuracy(record, 0.95) is None

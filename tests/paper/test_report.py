@@ -83,7 +83,7 @@ def test_claims_are_judged_with_one_repetition_of_every_point(tmp_path: Path) ->
     write_records(tmp_path, only=[run for run in runs if run.seed == 0])
     page = write_report(tmp_path).read_text(encoding="utf-8")
     own = page.split('<section id="digits-components">')[1].split("</section>")[0]
-    assert "Only 60 of 180 runs are complete" in own
+    assert "Only 66 of 198 runs are complete" in own
     assert "not judged" not in own
 
 

@@ -1,6 +1,7 @@
 """The committed results: the page, the docs and the README agree with the records."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,15 @@ from numpy.testing import assert_allclose
 from paper.experiments import (
     accuracy_sparsity,
     competitors,
+    digit_accuracies,
     digit_grid,
     mnist_noise,
     mnist_units,
     sparsity,
 )
-from paper.experiments.claims import INCONCLUSIVE, NOT_REPRODUCED, Estimate, Tally
-from paper.experiments.digit_grid import COMPARABLE, GRID_PROTOCOL, PAPER_START, difference
+from paper.experiments.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Estimate, Tally
+from paper.experiments.digit_accuracies import difference
+from paper.experiments.digit_grid import COMPARABLE, GRID_PROTOCOL, PAPER_START
 from paper.experiments.features import error_rate_of
 from paper.experiments.networks import BASELINES, NETWORKS
 from paper.experiments.registry import EXPERIMENTS
@@ -23,6 +26,7 @@ from paper.report import read_chapters, write_report
 from paper.report.chapters import Chapter
 from paper.report.docs import update_text
 
+from lincode.metrics import THRESHOLDS
 from tests.paper.reports import RESULTS, ROOT, read
 
 pytestmark = [
@@ -33,9 +37,12 @@ FIGURES = "../paper/results/paper/figures"
 DOCS = (ROOT / "README.md", ROOT / "docs" / "paper.md")
 
 
-@pytest.fixture
-def chapters() -> list[Chapter]:
-    return read_chapters(RESULTS, "paper")[1]
+@pytest.fixture(scope="module")
+def chapters() -> Iterator[list[Chapter]]:
+    """The chapters without figures, which would take long to make."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("paper.report.chapters.make_figures", lambda experiment, records: {})
+        yield read_chapters(RESULTS, "paper")[1]
 
 
 def sentence_of(chapters: list[Chapter]) -> str:
@@ -138,7 +145,7 @@ def test_competitors_lose_more_accuracy_with_few_units_and_large_digits(
         if str(training).startswith(("ASCNN", "SAANN")):
             small, large = (np.mean(row[f" 25 units, {side}×{side}"]) for side in (14, 28))
             assert small - large > COMPARABLE, training
-    cells = digit_grid.cells(chapter_of(chapters, "digits-input-size").records, "side")
+    cells = digit_accuracies.cells(chapter_of(chapters, "digits-input-size").records, "side")
     assert all(difference(cells[x][14], cells[x][28]).holds for x in digit_grid.OTHERS)
 
 
@@ -174,7 +181,9 @@ def test_scnn_loses_more_accuracy_with_sparse_codes(chapters: list[Chapter]) -> 
     found = accuracy_sparsity.by_variant(chapter_of(chapters, "accuracy-sparsity").records)
     loss = {}
     for x in NETWORKS:
-        best, sparse = (digit_grid.rate(found[x], area) for area in (0.0, accuracy_sparsity.SPARSE))
+        best, sparse = (
+            digit_accuracies.rate(found[x], area) for area in (0.0, accuracy_sparsity.SPARSE)
+        )
         assert best is not None
         assert sparse is not None
         loss[x] = best.mean - sparse.mean
@@ -206,6 +215,24 @@ def test_the_scale_of_the_patches_hardly_changes_the_errors(chapters: list[Chapt
     assert set(unscaled) == set(errors(True))
     for key, own in errors(True).items():
         assert_allclose(own, unscaled[key], rtol=0.02, err_msg=str(key))
+
+
+def test_the_scale_of_the_patches_decides_one_claim_about_sparsity(
+    chapters: list[Chapter],
+) -> None:
+    """The text of Figure 4 says so, and that no network is sparse at a threshold of 0.01."""
+    chapter = chapter_of(chapters, "sparsity")
+    scaled, linear, thresholded = (
+        [claim.outcome for claim in chapter.claims[k : k + 4]] for k in (0, 4, 8)
+    )
+    assert [claim.counted for claim in chapter.claims] == [True] * 4 + [False] * 8
+    assert scaled == [NOT_REPRODUCED, NOT_REPRODUCED, REPRODUCED, NOT_REPRODUCED]
+    assert linear == thresholded == [NOT_REPRODUCED, REPRODUCED, REPRODUCED, NOT_REPRODUCED]
+    low = int(np.searchsorted(THRESHOLDS, sparsity.LOW))
+    for is_scaled in (True, False):
+        own = [r for r in chapter.records if sparsity.is_scaled(r) == is_scaled]
+        for x, curves in sparsity.curves(own).items():
+            assert curves[:, :, low].max() < sparsity.HIGH, x
 
 
 def test_errors_on_noisy_digits_are_smaller_than_in_the_paper(chapters: list[Chapter]) -> None:

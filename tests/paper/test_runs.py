@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from paper.experiments import digit_grid, features, missing_pixels, networks
+from paper.experiments import digit_accuracies, digit_grid, features, missing_pixels, networks
 from paper.experiments.experiment import Record, Run
 from paper.experiments.predictions import decode_wrong
 from paper.experiments.records import Store
@@ -61,13 +61,13 @@ def test_the_lambdas_of_a_wider_grid_are_joined_in_ascending_order() -> None:
         accuracy = [1 / (1 + abs(lam - 1)) for lam in run.settings["lams"]]
         return Record(run, {"val_accuracy": accuracy, "test_accuracy": accuracy}, 1.0, {}, {}, "")
 
-    assert digit_grid.at_end_of_grid(record(first))
-    (joined,) = digit_grid.with_all_lams([record(wider), record(other), record(first)])
+    assert digit_accuracies.at_end_of_grid(record(first))
+    (joined,) = digit_accuracies.with_all_lams([record(wider), record(other), record(first)])
     assert joined["lams"] == sorted([*first.settings["lams"], *wider.settings["lams"]])
     assert joined["lams"][0] == 0
     assert_allclose(joined["val_accuracy"], [1 / (1 + abs(lam - 1)) for lam in joined["lams"]])
-    assert joined["lams"][digit_grid.chosen(joined)] == 1
-    assert not digit_grid.at_end_of_grid(joined)
+    assert joined["lams"][digit_accuracies.chosen(joined)] == 1
+    assert not digit_accuracies.at_end_of_grid(joined)
     assert joined.run.seed == 0, "the wider grid of the other sample is missing"
 
 
