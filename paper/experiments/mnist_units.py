@@ -67,7 +67,7 @@ REPEATED: dict[int, tuple[tuple[float, dict[str, Any]], ...]] = {
     400: ((0.5, {}), (0.5, {"encoder_ridge": 0.1})),
     800: ((0.35, {}),),
     1200: ((0.2, {}),),
-    1600: ((0.25, {}),),
+    1600: ((0.4, {}),),
 }
 """λ, relative to 400 units, and variants that are repeated with two more seeds: those with the
 smallest validation errors."""

@@ -14,6 +14,7 @@ from paper.experiments import (
     digit_grid,
     mnist_noise,
     mnist_units,
+    pca,
     sparsity,
 )
 from paper.experiments.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Estimate, Tally
@@ -174,6 +175,19 @@ def test_no_network_is_more_accurate_than_raw_pixels_and_pca(chapters: list[Chap
     assert all(estimate.holds for estimate in better)
     low, high = (f"{100 * f(estimate.value for estimate in better):.1f}" for f in (min, max))
     assert f"better than every network by {low} to {high} points" in " ".join(GRID_PROTOCOL)
+
+
+def test_longer_trainings_do_not_change_the_order_of_the_decreases(
+    chapters: list[Chapter],
+) -> None:
+    """The text of Figure 2 says so."""
+    found = pca.errors(chapter_of(chapters, "pca").records)
+    n = pca.LONGER_REPETITIONS
+    longer = ["SCNN", *pca.LONGER]
+    decrease = [np.mean(found.loc[x, 10][:n]) - np.mean(found.loc[x, 50][:n]) for x in longer]
+    assert decrease[2] > decrease[0] > decrease[1]
+    error = {x: np.mean(found.loc[x, 10]) for x in pca.METHODS}
+    assert max(error, key=error.__getitem__) == "SAANN"
 
 
 def test_scnn_loses_more_accuracy_with_sparse_codes(chapters: list[Chapter]) -> None:
