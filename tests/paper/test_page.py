@@ -92,8 +92,9 @@ def test_runs_that_are_missing_are_named(tmp_path: Path) -> None:
     write_records(tmp_path, only=[r for r in runs if r.seed < 18 and r.settings["m"] != 50])
     page = write_report(tmp_path).read_text(encoding="utf-8")
     text = " ".join(re.sub("<[^>]*>", " ", section(page, "not-run")).split())
-    assert "Planned but not run: units: 50." in text
-    assert "Planned but not run: units: 10, 30; seed: 18, 19." in text
+    methods = "method: ASCNN, PCA, SAANN, SCNN"
+    assert f"Planned but not run: {methods}; units: 50." in text
+    assert f"Planned but not run: {methods}; units: 10, 30; seed: 18, 19." in text
     assert "Figure 9: accuracy against the size of the input No run is complete" in text
 
 
