@@ -19,7 +19,7 @@ from paper.svm import unfitted_svm
 
 COMPETITORS = ("ASCNN", "SAANN")
 STARTS = ("paper", "scaled")
-"""``init`` of the estimators: uniform weights in [−1, 1], or with a width that suits the data."""
+"""``init`` of the estimators: uniform weights in [−1, 1], or scaled to the layer sizes."""
 SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
 PASSES = (2, 10, 50)
 RATES = {

@@ -284,8 +284,8 @@ EXPERIMENT = Experiment(
         " validation digits. For some sample, a * marks that the rate is the smallest or the"
         " largest, and a † that C is. With the smallest rates the weights hardly change. A larger"
         " C was not tried, because the SVM then does not converge in minutes on some codes.",
-        "With λ = 1 and 10 (100 units, one sample), the start makes a similar difference in all"
-        " trainings but one (paper/benchmarks/competitor_lams.py).",
+        "With λ = 1 and 10 (100 units, one sample), the start makes a similar difference"
+        " (paper/benchmarks/competitor_lams.py).",
         "Mean and standard deviation over three random samples of digits. SCNN and raw pixels on"
         " the same samples are shown for comparison.",
     ),
