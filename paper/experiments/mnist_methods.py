@@ -222,6 +222,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "3.48, 3.98, 2.73 %",
             here,
             [cited - scnn for cited in (0.0348, 0.0398, 0.0273)],
+            *mnist_units.WHY,
         ),
         Claim(
             "The error of SCNN is very close to that of a deep belief network (cited; our"
