@@ -4,8 +4,8 @@
 
 The networks have 100 units and are trained on 500 digits. For each start, optimiser and number of
 passes this prints the test accuracy with λ = 0.1 (that of the chapter), 1 (the end of the paper's
-range) and 10. The learning rate and C are chosen on 500 validation digits.
-The standard error of an accuracy is 1.5 to 2 percentage points.
+range) and 10. The learning rate and C are chosen on 500 validation digits. The standard error of an
+accuracy is 1.5 to 2 percentage points.
 """
 
 from __future__ import annotations

@@ -57,7 +57,6 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for k, variants in repetitions(scale, more=True)
         for network in variants
         for run in grid_runs(
-            "digits-components",
             scale,
             seed + k,
             embedded,

@@ -32,7 +32,7 @@ LAMS = [0.1]
 CS = [0.1, 1.0, 10.0]
 """With C = 100, the SVM does not converge in minutes on codes of poorly initialised networks."""
 SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28), (150, 14))
-"""Numbers of units and sides of the digits. Figure 5 has 14 pixels, Figure 9 100 units."""
+"""Numbers of units and sides of the digits. Figure 5 has 14×14 pixels, Figure 9 100 units."""
 GROUP = "competitors"
 COMPARED = ("SCNN", PAPER_START, RAW)
 """What is trained on the same digits for comparison."""
@@ -79,7 +79,6 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for m, side in shapes
         for network in COMPARED
         for run in grid_runs(
-            "digits-components" if side == 14 else "digits-input-size",
             scale,
             seed + k,
             embedded,

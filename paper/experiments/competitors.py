@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,8 +77,7 @@ def ends(records: Sequence[Record], name: str, tried: str) -> pd.DataFrame:
         best = int(np.argmax(record["val_accuracy"]))
         return at_end(record[name][best], record[tried])
 
-    rows = dict.fromkeys(row_of(r) for r in sorted(records, key=order))
-    return collect(((row_of(r), shape_of(r), is_end(r)) for r in records), rows)
+    return by_row_and_shape(records, is_end)
 
 
 def with_joined_lams(records: Sequence[Record]) -> list[Record]:
@@ -103,8 +102,13 @@ def shape_of(record: Record) -> str:
 
 def accuracies(records: Sequence[Record]) -> pd.DataFrame:
     """Return the accuracies of all repetitions, by settings and shape."""
+    return by_row_and_shape(records, accuracy)
+
+
+def by_row_and_shape(records: Sequence[Record], value: Callable[[Record], Any]) -> pd.DataFrame:
+    """Return a value of all repetitions, by the row and the column of the table."""
     rows = dict.fromkeys(row_of(r) for r in sorted(records, key=order))
-    return collect(((row_of(r), shape_of(r), accuracy(r)) for r in records), rows)
+    return collect(((row_of(r), shape_of(r), value(r)) for r in records), rows)
 
 
 def order(record: Record) -> tuple[Any, ...]:
@@ -278,12 +282,13 @@ EXPERIMENT = Experiment(
     "mnist",
     (
         "ASCNN and SAANN are trained on the digits of Figures 5 and 9 from uniform weights in"
-        " [−1, 1], as in the paper, and from weights scaled to the layer sizes (the"
-        " default of lincode), by plain gradient steps and by Adam, with 2, 10 and 50 passes.",
+        " [−1, 1], as in the paper, and from weights scaled to the layer sizes (the default of"
+        " lincode), by plain gradient steps and by Adam, with 2, 10 and 50 passes.",
         f"λ is {LAMS[0]}. The learning rate (six values) and the SVM's C (three) are chosen on"
-        " validation digits. For some sample, a * marks that the rate is the smallest or the"
-        " largest, and a † that C is. With the smallest rates the weights hardly change. A larger"
-        " C was not tried, because the SVM then does not converge in minutes on some codes.",
+        " validation digits. A * marks results for which the rate of at least one sample is the"
+        " smallest or the largest that was tried, and a † those for which C is. With the smallest"
+        " rates the weights hardly change. A larger C was not tried, because the SVM then does not"
+        " converge in minutes on some codes.",
         "With λ = 1 and 10 (100 units, one sample), the start makes a similar difference"
         " (paper/benchmarks/competitor_lams.py).",
         "Mean and standard deviation over three random samples of digits. SCNN and raw pixels on"

@@ -109,7 +109,6 @@ WIDER, FINER = "wider grid", "finer grid"
 
 
 def grid_runs(
-    group: str,
     scale: Scale,
     seed: int,
     embedded: bool,
@@ -122,8 +121,10 @@ def grid_runs(
 ) -> list[Run]:
     """Return the runs of a network: one with its λ, and one with further λ, if there are any.
 
-    ``n_lams`` is the largest number of λ of a run.
+    Those with 14×14 pixels are the runs of Figure 5, and the others those of Figure 9. ``n_lams``
+    is the largest number of λ of a run.
     """
+    group = "digits-components" if side == 14 else "digits-input-size"
     own: Mapping[str, Any] = {"init": "paper"} if network == PAPER_START else VARIANTS[network]
     settings = {
         "network": network,

@@ -49,7 +49,6 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for m in sizes
         for network in variants
         for run in grid_runs(
-            "digits-components",
             scale,
             seed + k,
             embedded,

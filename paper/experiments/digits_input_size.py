@@ -47,13 +47,11 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         "paper": ([500, 500, 500], 100, [14, 28, 18, 21, 24], 13),
     }[scale]
     return [
-        # The runs with 14×14 pixels are those of Figure 5.
         run
         for side in sides
         for k, variants in repetitions(scale, more=side in (14, 28))
         for network in variants
         for run in grid_runs(
-            "digits-components" if side == 14 else "digits-input-size",
             scale,
             seed + k,
             embedded,

@@ -300,8 +300,8 @@ EXPERIMENT = Experiment(
         "There are 5 or 6 values of λ instead of 40 equispaced ones, placed so that the smallest"
         " validation error is within the grid. Those of ASCNN exceed the paper's range.",
         "SCNN starts from training patches as atoms, and the others from random weights scaled to"
-        " the layer sizes, not from uniform weights in [−1, 1]. SCNN, ASCNN, SAANN and Sparsenet"
-        " are trained as long as the defaults of lincode say.",
+        " the layer sizes, not from uniform weights in [−1, 1]. All are trained with the default"
+        " stopping rules of lincode.",
     ),
     used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

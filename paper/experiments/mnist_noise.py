@@ -213,23 +213,20 @@ def claims_of(records: Sequence[Record], reading: str) -> list[Claim]:
         claim(
             "Noise has little effect on SCNN (our criterion: from the lowest to the highest noise"
             " level, its error increases by fewer points than that of raw pixels).",
-            increase_text({x: PAPER[x][-1] - PAPER[x][0] for x in PAPER}, PAPER),
-            increase_text(
-                {x: increase[x].value for x in PAPER},
-                {x: [e.mean for e in error[x]] for x in PAPER},
-            ),
+            increase_text(PAPER),
+            increase_text({x: [e.mean for e in error[x]] for x in PAPER}),
             [increase[RAW] - increase[ENCODER]],
         ),
     ]
 
 
-def increase_text(increase: Mapping[str, float], errors: Mapping[str, Sequence[float]]) -> str:
+def increase_text(errors: Mapping[str, Sequence[float]]) -> str:
     """Return the increase of SCNN's error and of that of raw pixels, in points and relative."""
-    found = {
-        name: f"{points(increase[x])} ({percent(increase[x] / errors[x][0], 0)} of the first error)"
-        for name, x in (("SCNN", ENCODER), ("raw pixels", RAW))
-    }
-    return "; ".join(f"{name}: {text}" for name, text in found.items())
+    found = []
+    for x in (ENCODER, RAW):
+        first, increase = errors[x][0], errors[x][-1] - errors[x][0]
+        found.append(f"{x}: {points(increase)} ({percent(increase / first, 0)} of the first error)")
+    return "; ".join(found)
 
 
 def tables(records: Sequence[Record]) -> list[Table]:

@@ -203,6 +203,14 @@ def test_scnn_loses_more_accuracy_with_sparse_codes(chapters: list[Chapter]) -> 
         loss[x] = best.mean - sparse.mean
     assert loss["SCNN"] > 2 * max(loss["Sparsenet"], loss["SAANN"])
     assert abs(loss["SAANN"]) < 0.01
+    in_range = {x: [k for k, lam in enumerate(found[x][0]["lams"]) if lam <= 1] for x in NETWORKS}
+
+    def sparse_samples(x: str) -> list[bool]:
+        areas = [np.array(r["val_sparsity_area"])[in_range[x]] for r in found[x]]
+        return [bool(own.max() >= accuracy_sparsity.SPARSE) for own in areas]
+
+    assert all(sparse_samples("SAANN"))
+    assert not any(sparse_samples("ASCNN"))
 
 
 def test_lams_in_the_range_of_the_paper_are_too_small_for_ascnn(chapters: list[Chapter]) -> None:

@@ -17,7 +17,6 @@ from paper.experiments.samples import Samples
 @pytest.mark.parametrize("network", digit_grid.VARIANTS)
 def test_results_have_one_entry_per_lambda(network: str) -> None:
     run, *_ = digit_grid.grid_runs(
-        "digits-components",
         "smoke",
         0,
         True,
@@ -51,8 +50,8 @@ def test_the_lambdas_of_a_wider_grid_are_joined_in_ascending_order() -> None:
         "n": [60, 40, 40],
         "n_lams": 13,
     }
-    first, wider = digit_grid.grid_runs("digits-components", "smoke", 0, True, **sizes)
-    other, _ = digit_grid.grid_runs("digits-components", "smoke", 1, True, **sizes)
+    first, wider = digit_grid.grid_runs("smoke", 0, True, **sizes)
+    other, _ = digit_grid.grid_runs("smoke", 1, True, **sizes)
     assert first.key != wider.key
     assert "wider" in wider.label
 
