@@ -11,9 +11,8 @@ the unit leaves, and the row continues to the solution for the smaller set. Ever
 objective, so the method ends after finitely many sets.
 
 A row with k non-zeros needs about k changes of the set, with k² multiplications each, and an update
-of g by k·m multiplications for several changes, whereas one accelerated step of ``code_step.py``
+of g by k·m multiplications for several changes, whereas one accelerated step of ``lasso.py``
 needs m². The optimality conditions of each row are checked with a gradient that is computed anew.
-This module imports Numba, so ``code_step.py`` imports it only when it is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from lincode.core.compiler import compiled, inlined
 from lincode.core.types import Array
 
 if TYPE_CHECKING:
-    from lincode.core.code_step import CodeProblem
+    from lincode.core.lasso import CodeProblem
 
 ENTRY_FRACTION = 0.5
 """Units may enter between two updates of the gradient if their violation is at least this fraction

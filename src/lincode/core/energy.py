@@ -3,7 +3,7 @@
     E(U, D, C) = 1/p ‖X − U D‖²  +  η/m (‖U − X Cᵀ‖² + ρ‖C‖²)  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
 The paper uses η = 1 and ρ = 0. Rows may have weights, by which their terms are multiplied. If
-entries of a row are missing, they are unknowns of E (``missing_step.py``), and λ of this row is
+entries of a row are missing, they are unknowns of E (``missing.py``), and λ of this row is
 multiplied by a factor, its ``penalty``. The D step, the C step and the energy need the rows only
 through ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX. All of these are sums over rows, so rows
 in threads, in batches or on several machines are handled by the same algorithm.
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from lincode.core.encoder_step import EncoderFactor
+from lincode.core.ridge import EncoderFactor
 from lincode.core.types import Array, Rows
 
 ROUNDING_FACTOR = 20

@@ -1,18 +1,136 @@
 """From the output of the encoder to codes: soft threshold, hard threshold, or the largest entries.
 
 The kernels are compiled by Numba and work in place, in one pass over the output of the encoder.
-This module imports Numba, so ``encoder_step.py`` imports it only when it is needed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse
+from numpy.typing import NDArray
 
 from lincode.core.compiler import compiled, inlined
-from lincode.core.types import Array
+from lincode.core.prox import soft_threshold
+from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class Thresholding:
+    """How the output Z = X Cᵀ of the encoder is turned into codes."""
+
+    mode: str = "soft"
+    """"soft", "hard" or "top_k\""""
+    threshold: float = 0.0
+    """The threshold of the modes "soft" and "hard\""""
+    k: int = 1
+    """The number of non-zeros of the mode "top_k\""""
+    positive: bool = False
+    """Whether negative outputs become zero"""
+    gains: Array | None = None
+    """Factors of the codes, shape (m,); None means 1"""
+
+    def apply(self, Z: Array) -> Array:
+        """Replace the output Z of the encoder by the codes."""
+        if self.mode == "top_k":
+            return apply_top_k(Z, self.k, self.gains, positive=self.positive)
+        function = apply_soft if self.mode == "soft" else apply_hard
+        limit = min(self.threshold, float(np.finfo(Z.dtype).max))
+        return function(Z, limit, self.gains, positive=self.positive)
+
+
+def encoder_output(X: Rows, C: Array, *, out: Array | None = None) -> Array:
+    """Return Z = X Cᵀ as a C-contiguous array, which is ``out`` if it is given."""
+    if not scipy.sparse.issparse(X):
+        return np.matmul(X, C.T, out=out) if out is not None else np.ascontiguousarray(X @ C.T)
+    Z = np.asarray(X @ C.T)
+    if out is None:
+        return np.ascontiguousarray(Z)
+    out[...] = Z
+    return out
+
+
+def encode(X: Rows, C: Array, thresholding: Thresholding, *, out: Array | None = None) -> Array:
+    """Return the encoder's codes of the rows of X: one product, then one pass over its result."""
+    return thresholding.apply(encoder_output(X, C, out=out))
+
+
+@dataclass(frozen=True)
+class ThresholdCoder:
+    """The soft threshold of X Dᵀ."""
+
+    D: Array
+    alpha: float
+    positive: bool
+
+    @property
+    def n_units(self) -> int:
+        return len(self.D)
+
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
+        """Compute the codes of the rows. The start is not used."""
+        Z = np.asarray(X @ self.D.T) if b is None else b
+        soft_threshold(Z, self.alpha, positive=self.positive, out=U)
+        return 0
+
+
+MODES = ("soft", "hard", "top_k")
+CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
+"""Thresholds and gains are computed from at most max(10,000, 10 m) rows."""
+
+
+def n_calibration_rows(m: int) -> int:
+    """Return the largest number of rows from which an encoder with m units is calibrated."""
+    return max(CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT * m)
+
+
+def matching_threshold(
+    Z: Array, density: float, *, positive: bool, weights: Array | None = None
+) -> float:
+    """Return the threshold at which outputs Z of the encoder have the given density.
+
+    Only outputs above the threshold give a code, so it is the largest output that gives none. If
+    several outputs are equally large, the density that is closer to the given one is chosen.
+    """
+    magnitude = np.maximum(Z, 0) if positive else np.abs(Z)
+    if weights is not None:
+        return _weighted_threshold(magnitude, density, weights)
+    wanted = round(min(1.0, density) * magnitude.size)
+    if wanted == magnitude.size:
+        return 0.0
+    rank = magnitude.size - wanted - 1
+    threshold = np.partition(magnitude, rank, axis=None)[rank]
+    n_above = np.count_nonzero(magnitude > threshold)
+    n_at_least = np.count_nonzero(magnitude >= threshold)
+    if n_at_least - wanted < wanted - n_above:
+        threshold = magnitude[magnitude < threshold].max(initial=0.0)
+    return float(threshold)
+
+
+def _weighted_threshold(magnitude: Array, density: float, weights: Array) -> float:
+    """Do what ``matching_threshold`` does for rows with weights."""
+    order = np.argsort(magnitude, axis=None, kind="stable")
+    values = magnitude.ravel()[order]
+    below = np.cumsum(np.repeat(weights, magnitude.shape[1])[order])
+    total, slack = below[-1], 1e-9 * below[-1]
+    wanted = min(1.0, density) * total
+    if wanted >= total - slack:
+        return 0.0
+    threshold = values[np.searchsorted(below, total - wanted - slack)]
+    first, last = np.searchsorted(values, threshold), np.searchsorted(values, threshold, "right")
+    above = total - below[last - 1]
+    at_least = total - (below[first - 1] if first else 0.0)
+    if at_least - wanted < wanted - above - slack:
+        threshold = values[first - 1] if first else 0.0
+    return float(threshold)
+
 
 MAX_PASSES = 20
 """After this number of passes over a row, its k-th largest entry is found by quickselect."""
@@ -225,3 +343,92 @@ def _select(values: Any, n: int, target: int) -> Any:
         else:
             break
     return values[target]
+
+
+class CompressedRows(NamedTuple):
+    """The non-zeros of a block of codes, row by row."""
+
+    counts: NDArray[np.int64]
+    """The number of non-zeros of each row, shape (n,)"""
+    columns: NDArray[np.int32]
+    """The columns of the non-zeros, in increasing order in each row"""
+    values: Array
+    """The non-zeros"""
+
+
+def split_signs(U: Array, out: Array) -> None:
+    """Write [max(U, 0), max(−U, 0)] to ``out``, of shape (n, 2 m), for U of shape (n, m)."""
+    _split(U, out)
+
+
+def compress_rows(U: Array, *, split: bool) -> CompressedRows:
+    """Return the non-zeros of U, or with ``split`` those of [max(U, 0), max(−U, 0)]."""
+    counts = np.empty(len(U), dtype=np.int64)
+    _count(U, counts)
+    size = int(counts.sum())
+    # ``_fill`` also writes to the last place, which is not part of the result.
+    columns, values = np.empty(size + 1, dtype=np.int32), np.empty(size + 1, dtype=U.dtype)
+    _fill(U, columns, values)
+    if split:
+        _split_compressed(U.shape[1], counts, columns, values)
+    return CompressedRows(counts, columns[:size], values[:size])
+
+
+@compiled
+def _split(U: Any, out: Any) -> None:
+    n, m = U.shape
+    zero = U.dtype.type(0)
+    for i in range(n):
+        # Two simple loops become vector instructions; one loop that writes twice does not.
+        row, positive, negative = U[i], out[i, :m], out[i, m:]
+        for j in range(m):
+            positive[j] = row[j] if row[j] > zero else zero
+        for j in range(m):
+            negative[j] = -row[j] if row[j] < zero else zero
+
+
+@compiled
+def _count(U: Any, counts: Any) -> None:
+    n, m = U.shape
+    for i in range(n):
+        row, count = U[i], 0
+        for j in range(m):
+            count += row[j] != 0
+        counts[i] = count
+
+
+@compiled
+def _fill(U: Any, columns: Any, values: Any) -> None:
+    """Write every entry; one that is zero is overwritten by the next. Branches would be slower."""
+    n, m = U.shape
+    k = 0
+    for i in range(n):
+        row = U[i]
+        for j in range(m):
+            columns[k] = j
+            values[k] = row[j]
+            k += row[j] != 0
+
+
+@compiled
+def _split_compressed(m: int, counts: Any, columns: Any, values: Any) -> None:
+    """Move the negative values of each row behind the positive ones, to the columns m, m + 1, …
+
+    As in ``_fill``, a value is written to both places, and to the wrong one only temporarily.
+    """
+    negative_columns, negative_values = np.empty(m, columns.dtype), np.empty(m, values.dtype)
+    start = 0
+    for count in counts:
+        n_positive, n_negative = 0, 0
+        for k in range(start, start + count):
+            column, value = columns[k], values[k]
+            negative_columns[n_negative] = m + column
+            negative_values[n_negative] = -value
+            columns[start + n_positive] = column
+            values[start + n_positive] = value
+            n_negative += value < 0
+            n_positive = k + 1 - start - n_negative
+        for k in range(n_negative):
+            columns[start + n_positive + k] = negative_columns[k]
+            values[start + n_positive + k] = negative_values[k]
+        start += count

@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 """A dense array of float32 or float64."""
-
 Rows: TypeAlias = Any
 """Samples, one per row: an ``Array`` or a SciPy CSR matrix."""
-
-
 BLOCK_ENTRIES = 1_000_000
 """The number of entries of X that are converted to float64 at a time."""
 

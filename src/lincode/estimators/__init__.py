@@ -1,1 +1,1 @@
-"""The estimators: the only modules in which scikit-learn's names meet the letters of the paper."""
+"""The estimators: the scikit-learn contract."""

@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-import os
+import copy
+import math
 import time
-from collections.abc import Callable, Iterable
-from contextlib import closing
-from functools import partial
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from lincode.core.calibration import n_calibration_rows
-from lincode.core.types import Array, Rows
-from lincode.estimators.base import BaseSCNN
-from lincode.estimators.batch_input import SAMPLED_BYTES, BatchInput, n_sampled_rows, scan_chunks
-from lincode.estimators.batch_loop import MAX_ITER_REASON, BatchLoop, BatchSource, stopping_rule
-from lincode.estimators.batch_training import BatchTraining
-from lincode.estimators.checkpoint import Checkpoint, check_checkpoint_parameters, describe_data
-from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
-from lincode.estimators.progress import FitProgress
-from lincode.estimators.samples import Samples, check_samples
-from lincode.estimators.stored_state import BatchProgress
-from lincode.estimators.training_rows import TrainingRows
-from lincode.estimators.user_warnings import warn_user
+from lincode.core.arrays import RowLengths, dense, is_lazy, scan_rows
+from lincode.core.threshold import n_calibration_rows
+from lincode.core.types import Rows
+from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, parse_alpha, resolve_alpha
 from lincode.estimators.validation import (
-    check_number,
+    Constraint,
+    check_finite,
+    check_rows,
+    check_samples,
+    check_scale,
     check_seed,
-    parse_alpha,
+    choice,
+    either,
+    number,
     unchanged_on_failure,
+    warn_user,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.networks.scnn import Trained, n_ridge_rows
-from lincode.networks.scnn_minibatch import Stream
-from lincode.networks.scnn_online import online_batch_size
-from lincode.networks.training import Callback, Iteration
-from lincode.rows.batches import BatchRows
-from lincode.rows.chunks import ChunkedRows, is_lazy
-from lincode.rows.memory import is_wide_stream, sample_indices
-from lincode.rows.threads import thread_count
+from lincode.training.alternation import n_ridge_rows
+from lincode.training.lazy_rows import LazyRows, RowSample, shuffled_indices
+from lincode.training.loop import Progress, Reason, with_callbacks
+from lincode.training.online import (
+    BatchStopping,
+    OnlineTraining,
+    RecentRows,
+    online_batch_size,
+)
+from lincode.training.threads import blas_threads, matrix_threads, prefetch, thread_count
 
-LARGE_BATCH_SIZE = 8192
-"""The default number of samples per batch if each is learned by several iterations."""
-HALF_LIFE_BATCHES = 4
-"""The default half-life of samples, in such batches."""
+MAX_ITER_REASON = "max_iter passes over the data were made; increase max_iter or tol"
+CONVERGED_REASON = "converged: the energy of new batches no longer decreases"
 PARTIAL_FIT_REASON = "partial_fit learns one batch"
-ONE_PASS_REASON = "the batches ended; an iterator allows only one pass"
+MIN_SAMPLED_ROWS, SAMPLED_ROWS_PER_UNIT, SAMPLED_BYTES = 1000, 4, 128 * 2**20
+"""How many rows of data that are not in memory are sampled for the initial atoms, and the largest
+size of the sample from which the ridge is chosen and on which the encoder is refined."""
+
+Batches = Iterator[tuple[Rows, NDArray[np.bool_] | None]]
 
 
 class MiniBatchSCNN(BaseSCNN):
@@ -58,19 +58,12 @@ class MiniBatchSCNN(BaseSCNN):
 
         E = 1/p ‖X − U D‖² + η/m (‖U − X Cᵀ‖² + ρ‖C‖²) + 2λ/m ‖U‖₁    s.t. ‖D[j]‖ ≤ 1.
 
-    Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. XᵀX, of shape (p, p), is
-    factored once per batch; with more than about 9,000 features it is replaced by its leading
-    directions and its diagonal.
-
-    ``fit`` visits the samples in random order until the energy of batches, measured before they
-    are learned, no longer decreases. Each batch is small and is learned by one update of its codes,
-    the dictionary and the encoder, as in online dictionary learning. At the end, one more update
-    follows for the last 10,000 samples (or 10 per unit if that is more). Without the encoder term
-    (``encoder_weight=0``) the encoder is fitted only then.
-
-    ``partial_fit`` learns one batch of any size, by several iterations if ``encoder_weight`` is
-    above 0. So does ``fit`` for samples with missing entries or weights, and for data with more
-    than about 9,000 features.
+    Each batch is learned by one update of its codes, the dictionary and the encoder, as in online
+    dictionary learning. Of earlier batches only the sums UᵀU, UᵀX, ‖U‖₁ and XᵀX are kept. ``fit``
+    visits the samples in random order until the energy of batches, measured before they are
+    learned, no longer decreases. At the end, one more update follows for the last 10,000 samples
+    (or 10 per unit if that is more). Without the encoder term (``encoder_weight=0``), and with more
+    than about 9,000 features, the encoder is fitted only then.
 
     Parameters
     ----------
@@ -91,17 +84,13 @@ class MiniBatchSCNN(BaseSCNN):
         that was used is stored in ``alpha_``. With ``partial_fit`` a string is resolved by the
         first batch.
     batch_size : int, default=None
-        The number of samples per batch in ``fit``. None means the largest of 1024,
-        ``n_components`` and half the number of features; for ``encoder_weight=0`` the larger of
-        512 and ``n_components``. Where batches are learned by several iterations (see above), None
-        means 8192, and it should be at least ten times ``n_components``. ``fit_batches``, and with
-        ``encoder_weight=0`` also ``partial_fit``, learn a larger batch in parts of this size.
+        The number of samples per batch. None means the largest of 1024, ``n_components`` and half
+        the number of features; for ``encoder_weight=0`` the larger of 512 and ``n_components``.
+        ``partial_fit`` learns a larger batch in parts of this size.
     half_life : float, default=None
         The weight of a sample is halved after this many further samples. None means 1/24 of the
-        samples seen so far (1/12 for ``encoder_weight=0``), but at least ``n_components``. Where
-        batches are learned by several iterations, None means four times ``batch_size``, or one
-        pass over the data if that is less. ``float("inf")`` means that all samples keep their
-        weight.
+        samples seen so far (1/12 for ``encoder_weight=0``), but at least ``n_components``.
+        ``float("inf")`` means that all samples keep their weight.
     max_iter : int, default=100
         The largest number of passes over the data in ``fit``.
     tol : float, default=2e-3
@@ -111,14 +100,11 @@ class MiniBatchSCNN(BaseSCNN):
         ``fit`` stops after this number of averages of the energy without improvement. None means
         that all ``max_iter`` passes are made. The energy is averaged over 5000 samples (20,000 for
         ``encoder_weight=0``), or over one pass if that is less. With the encoder, ``fit`` learns
-        at least 120,000 samples or three passes. Where batches are learned by several iterations,
-        single batches are compared.
+        at least 120,000 samples or three passes.
     encoder_weight : float, default=1.0
         The weight η ≥ 0 of the encoder term. The paper uses 1. With a larger weight the encoder's
         codes are closer to the exact ones, and both are denser. 0 means plain dictionary
-        learning on small batches; the encoder is then fitted once, after training. Samples with
-        missing entries or weights are learned in the same way as with the encoder, also if the
-        weight is 0, with the ``batch_size`` and ``half_life`` of that case.
+        learning; the encoder is then fitted once, after training.
     encoder_ridge : float or "auto", default="auto"
         The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
         energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
@@ -201,20 +187,12 @@ class MiniBatchSCNN(BaseSCNN):
     random_state : int, RandomState instance or None, default=None
         The seed of the random start and of the order of the samples. Pass an int for reproducible
         results.
-    checkpoint_path : path, default=None
-        A file to which ``fit`` and ``fit_batches`` save their state from time to time. If they are
-        interrupted, even by the end of the process, the same call continues from this file: it
-        must have the same parameters and data. The result is that of training without
-        interruption, bit for bit. The file is deleted when training is finished.
-    checkpoint_every : float, default=60
-        The number of seconds between two checkpoints. 0 means one after each batch. After
-        Ctrl-C or ``sys.exit``, the last complete batch is saved as well.
     verbose : int, default=0
-        If above 0, one line per batch is logged, with the elapsed time and an upper bound of the
-        time that remains; see docs/progress.md.
+        If above 0, one line per batch is printed.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each batch of ``fit`` and
-        ``partial_fit``. If it returns a true value, ``fit`` stops and keeps the result so far.
+        ``partial_fit``. If it returns a true value, ``fit`` stops and keeps the result so far. See
+        :class:`lincode.callbacks.Checkpoint`.
 
     Attributes
     ----------
@@ -302,13 +280,13 @@ class MiniBatchSCNN(BaseSCNN):
     300
     """
 
-    _inits: ClassVar[tuple[str, ...]] = ("data",)
-    energy_: float
-    energy_path_: Array
-    n_steps_: int
-    n_samples_seen_: int
-    stop_reason_: str
-    _stream: Stream
+    _constraints: ClassVar[dict[str, Constraint]] = BaseSCNN._constraints | {
+        "batch_size": either(choice(None), number(1, integer=True)),
+        "half_life": either(choice(None), number(1, math.inf)),
+        "max_iter": number(1, integer=True),
+        "max_no_improvement": either(choice(None), number(1, integer=True)),
+    }
+    _training: OnlineTraining
 
     def __init__(
         self,
@@ -339,10 +317,8 @@ class MiniBatchSCNN(BaseSCNN):
         transform_tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
-        checkpoint_path: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
         verbose: int = 0,
-        callback: Callback | None = None,
+        callback: Any = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -370,12 +346,12 @@ class MiniBatchSCNN(BaseSCNN):
         self.transform_tol = transform_tol
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.checkpoint_path = checkpoint_path
-        self.checkpoint_every = checkpoint_every
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
+    @unchanged_on_failure
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
         """Learn the dictionary and the encoder from batches in random order.
 
         Parameters
@@ -385,113 +361,48 @@ class MiniBatchSCNN(BaseSCNN):
             memory-mapped array of more than 1 GiB, or an object with ``shape``, ``dtype`` and
             slices of rows, such as a dataset of h5py and an array of zarr or Dask. It is read
             once to check it and to resolve ``alpha``. Then chunks of consecutive rows are read
-            in random order, and their rows are mixed in a buffer of about 128 MiB. A thread
-            reads the next batch while the present one is learned. Missing entries are NaN, or
-            masked in a masked array; X must then be in memory.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            The weights of the samples, which must be in memory. A sample with the weight 2 counts
-            as two equal samples, and one with the weight 0 is ignored. None means 1.
-
-        Returns
-        -------
-        self
-        """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            rng = check_seed(self.random_state)
-            rows = self._training_rows(X, sample_weight, rng)
-            (N, p), samples = rows.shape, rows.samples
-            too_large = self._start_training(samples, rng)
-            training = self._batch_training(
-                online=self._is_online(p, samples),
-                half_life=min(HALF_LIFE_BATCHES * rows.batch_size, N),
-            )
-            checkpoint = Checkpoint(self, rows.describe)
-            training.choose_ridge(samples.X, N)
-            progress = checkpoint.load(BatchProgress, *training.stream.D.shape)
-            seed = int(rng.randint(2**31)) if progress is None else progress.seed
-            loop = self._batch_loop(training, checkpoint, seed, progress)
-            first = loop.first_batch(N, rows.batch_size)
-            with (
-                training.blas_threads(),
-                closing(rows.batches(seed, first)) as batches,
-                checkpoint.saved_on_interrupt(),
-            ):
-                learn = partial(self._learn_batches, loop, batches, rows, first=first)
-                batch, messages = self._with_progress(
-                    lambda report: (learn(report=report), self._refine_samples(samples)),
-                    max_iter=rows.max_batches(),
-                    X=X,
-                    y=y,
-                )
-            checkpoint.remove()
-            self.n_iter_ = -(-self.n_samples_seen_ // N)
-        self._warn_after_training(messages, batch, too_large)
-        return self
-
-    def fit_batches(
-        self, batches: Iterable[Any] | Callable[[], Iterable[Any]], y: object = None
-    ) -> MiniBatchSCNN:
-        """Learn the dictionary and the encoder from an iterable of batches.
-
-        Each batch is learned as it is, in the given order, so the samples should be in random
-        order. A string ``alpha`` is resolved by the first batch, and the initial atoms are samples
-        of the first batch. Training stops as in ``fit``.
-
-        Parameters
-        ----------
-        batches : iterable of arrays, or callable that returns one
-            Arrays or CSR matrices of shape (any, n_features). Larger ones are learned in parts of
-            ``batch_size`` samples. If it is a callable, or an iterable that is not an iterator,
-            such as a list, at most ``max_iter`` passes are made. An iterator, such as a generator,
-            gives one pass. Missing entries are not supported here; use ``partial_fit``.
+            in random order, and their rows are mixed in a buffer. A thread reads the next batch
+            while the present one is learned. Missing entries are NaN, or masked in a masked array;
+            X must then be in memory.
         y : ignored
 
         Returns
         -------
         self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from lincode import MiniBatchSCNN
-        >>> rng = np.random.default_rng(0)
-        >>> batches = (rng.standard_normal((100, 5)) for _ in range(3))
-        >>> MiniBatchSCNN(n_components=8, random_state=0).fit_batches(batches).n_samples_seen_
-        300
         """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            rng = check_seed(self.random_state)
-            source = BatchInput(self, batches, self.max_iter)
-            with closing(iter(source)) as incoming:
-                X, lengths = next(incoming)
-                too_large = self._start_training(Samples(X, lengths), rng)
-                if self.refine_max_iter > 0:
-                    source.start_sample(len(self._stream.D), rng)
-                rows = chain([Samples(X, lengths)], (Samples(*batch) for batch in incoming))
-                training = self._batch_training(
-                    online=self._is_online(X.shape[1]), half_life=HALF_LIFE_BATCHES * X.shape[0]
+        self._check_parameters()
+        rng = check_seed(self.random_state)
+        lazy, missing = LazyRows(X) if is_lazy(X) else None, None
+        if lazy is not None:
+            sample, lengths = self._scan(lazy, rng)
+        else:
+            samples = check_samples(self, X, reset=True)
+            (sample, missing), lengths = samples.filled(), samples.lengths
+        N = (sample if lazy is None else lazy).shape[0]
+        too_large = self._start_training(sample, lengths, rng)
+        with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
+            self._training.choose_ridge(sample, N)
+            seed = int(rng.randint(2**31))
+            if lazy is not None:
+                read = lazy.shuffled_batches(self._training.batch_size, self.max_iter, seed)
+                batches: Batches = ((block, None) for block in prefetch(read))
+            else:
+                order = shuffled_indices(N, self._training.batch_size, self.max_iter, seed)
+                batches = (
+                    (sample[rows], None if missing is None else missing[rows]) for rows in order
                 )
-                checkpoint = Checkpoint(self, partial(describe_data, X.shape, X.dtype, lengths, X))
-                training.choose_ridge(X, np.inf)
-                progress = checkpoint.load(BatchProgress, *training.stream.D.shape)
-                loop = self._batch_loop(training, checkpoint, 0, progress)
-                with training.blas_threads(), checkpoint.saved_on_interrupt():
-                    batch = self._with_progress(
-                        partial(self._learn_batches, loop, rows, source), max_iter=None
-                    )
-            if source.one_pass and self.stop_reason_ == MAX_ITER_REASON:
-                self.stop_reason_ = ONE_PASS_REASON
-            with checkpoint.saved_on_interrupt():
-                messages = self._refine(source.sample.result()) if source.sample else []
-            self.n_iter_ = source.n_passes
-            checkpoint.remove()
-        self._warn_after_training(messages, batch, too_large)
+            progress = Progress(self, self.max_iter * -(-N // self._training.batch_size), X, y)
+            recent = self._learn_batches(batches, N, progress)
+            self._refine(sample)
+        progress.finish()
+        self.n_iter_ = -(-self.n_samples_seen_ // N)
+        if self.stop_reason_ == MAX_ITER_REASON and self.max_no_improvement is not None:
+            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
+        self._warn_about_codes(recent, alpha_is_too_large=too_large)
         return self
 
-    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> MiniBatchSCNN:
+    @unchanged_on_failure
+    def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
         """Learn one more batch of any size. The first call starts the training.
 
         Parameters
@@ -499,214 +410,154 @@ class MiniBatchSCNN(BaseSCNN):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             The samples of the batch. Missing entries are NaN, or masked in a masked array.
         y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            The weights of the samples. A sample with the weight 2 counts as two equal samples, and
-            one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
         self
         """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            if self.fit_decoder or self.refine_max_iter > 0:
-                raise InvalidInputError(
-                    "partial_fit requires fit_decoder=False and refine_max_iter=0, because one"
-                    " batch may be too small for them; set them after the last batch and call"
-                    " calibrate(X) with a larger sample."
-                )
-            first = not hasattr(self, "_stream")
-            samples = check_samples(self, X, sample_weight, reset=first, allow_unobserved=not first)
-            lengths, p = samples.lengths, samples.X.shape[1]
-            m = self._n_units(p)
-            # With the encoder, a batch that is learned once deserves several iterations.
-            online = self.encoder_weight == 0 and self._is_online(p, samples)
-            if first or parse_alpha(self.alpha)[1] is None:
-                self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
-            if first:
-                too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-                self._start_stream(samples, check_seed(self.random_state))
-                self.stop_reason_ = PARTIAL_FIT_REASON
-                self.n_iter_ = 1
-            elif len(self._stream.D) != m:
-                raise InvalidInputError(
-                    f"n_components must remain {len(self._stream.D)} between calls of partial_fit,"
-                    f" got {m}; call fit to start again."
-                )
-            start = time.perf_counter()
-            size = self._batch_size(p, online=online)
-            training = self._batch_training(online=online, half_life=HALF_LIFE_BATCHES * size)
-            with training.blas_threads():
-                learned = training.learn(samples, keep_gram=True)
-                rows, trained = training.batch_result(learned)
-                self._set_progress(training)
-                self._set_batch_weights(rows, trained)
-            seconds = time.perf_counter() - start
-            iteration = training.iteration(samples.X.shape[0], self.n_steps_, seconds)
-            self._report_batch(FitProgress(self), iteration)
-        if first:
-            self._warn_about_codes(samples.X, alpha_is_too_large=too_large)
-        return self
-
-    def _training_rows(
-        self, X: Any, sample_weight: Any, rng: np.random.RandomState
-    ) -> TrainingRows:
-        """Return the validated samples of ``fit``."""
-        chunked = None
-        if not is_lazy(X):
-            samples = check_samples(self, X, sample_weight, reset=True)
-            self._check_refinement(samples)
-        elif sample_weight is not None:
+        self._check_parameters()
+        if self.fit_decoder or self.refine_max_iter > 0:
             raise InvalidInputError(
-                "sample_weight requires X in memory, because samples of weight 0 are removed first;"
-                " call partial_fit with the weights of each batch."
+                "partial_fit requires fit_decoder=False and refine_max_iter=0, because one batch"
+                " may be too small for them; set them after the last batch and call calibrate(X)"
+                " with a larger sample."
+            )
+        first, started = not hasattr(self, "_training"), time.perf_counter()
+        samples = check_samples(self, X, reset=first, allow_unobserved=not first)
+        X, lengths, missing, too_large = samples.X, samples.lengths, None, False
+        if samples.means is not None:
+            missing = np.isnan(X)
+        if first:
+            too_large = self._start_training(
+                samples.filled()[0], lengths, check_seed(self.random_state)
             )
         else:
-            chunked = ChunkedRows(X)
-            n_sample = self._n_sampled_rows(chunked)
-            samples = Samples(*scan_chunks(self, chunked, n_sample, rng))
-        p = samples.X.shape[1]
-        size = self._batch_size(p, online=self._is_online(p, samples))
-        return TrainingRows(samples, chunked, size, self.max_iter)
+            self._continue_training(lengths)
+        training = self._training
+        with blas_threads(matrix_threads(max(training.D.shape), training.n_threads)):
+            if missing is not None:
+                X = training.predict(X, missing, samples.means)
+            if first:
+                training.choose_ridge(X, X.shape[0])
+            rows, trained = training.learn_and_finish(X, missing)
+            n, total = rows.shape[0], trained.stats.n
+            self._set_fitted(trained, rows, 0.0 if first else max(1 - n / total, 0.0))
+        self._set_progress(PARTIAL_FIT_REASON)
+        self.n_iter_ = 1
+        self._report(Progress(self), self.n_steps_, started, X.shape[0])
+        if first:
+            self._warn_about_codes(rows.X, alpha_is_too_large=too_large)
+        return self
 
-    def _n_sampled_rows(self, chunked: ChunkedRows) -> int:
-        """Return how many samples are kept in memory if the others are not."""
-        p, row_bytes = chunked.shape[1], chunked.row_bytes
-        n = n_sampled_rows(self._n_units(p), row_bytes, refine=self.refine_max_iter > 0)
-        if self.encoder_weight > 0:  # the ridge is chosen from the sample
-            n = max(n, min(n_ridge_rows(p), SAMPLED_BYTES // row_bytes))
-        return n
-
-    def _is_online(self, n_features: int, samples: Samples | None = None) -> bool:
-        """Return whether batches are learned by one update each.
-
-        This needs complete samples without weights and, with the encoder, an XᵀX that can be
-        factored. Otherwise large batches are learned by several iterations.
-        """
-        if samples is not None:
-            weighted = samples.weights is not None and not (samples.weights == 1).all()
-            if samples.has_missing or weighted:
-                return False
-        return self.encoder_weight == 0 or not is_wide_stream(n_features)
-
-    def _batch_size(self, n_features: int, *, online: bool) -> int:
-        """Return the number of samples per batch."""
-        if self.batch_size is not None:
-            return int(self.batch_size)
-        if not online:
-            return LARGE_BATCH_SIZE
-        eta = float(self.encoder_weight)
-        return online_batch_size(self._n_units(n_features), n_features, eta)
-
-    def _start_training(self, samples: Samples, rng: np.random.RandomState) -> bool:
+    def _start_training(self, X: Rows, lengths: RowLengths, rng: np.random.RandomState) -> bool:
         """Resolve alpha and start from some samples; return whether alpha is too large."""
-        lengths, p = samples.lengths, samples.X.shape[1]
+        p = X.shape[1]
         m = self._n_units(p)
         self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
         too_large = self._warn_if_alpha_is_too_large(lengths, m, p)
-        self._start_stream(samples, rng)
+        start = self._new_start(lambda rows: dense(X[rows]), X.shape, rng)
+        self._training = OnlineTraining(start.D, start.C, **self._training_parameters(m, p))
         return too_large
 
-    def _start_stream(self, samples: Samples, rng: np.random.RandomState) -> None:
-        for name in ("matching_threshold_", "gains_"):  # they belong to the previous stream
-            self.__dict__.pop(name, None)
-        X = samples.X
-        start = self._new_start(lambda rows: samples.take(rows).filled()[0], X.shape, X.dtype, rng)
-        self._stream = Stream(D=start.D, C=start.C)
-        self.energy_, self.energy_path_ = 0.0, np.empty(0)
-        self.n_steps_ = self.n_samples_seen_ = 0
+    def _training_parameters(self, m: int, p: int) -> dict[str, Any]:
+        size = self.batch_size or online_batch_size(m, p, float(self.encoder_weight))
+        return {
+            "weights": self._weights(),
+            "batch_size": int(size),
+            "half_life": self.half_life,
+            "n_threads": thread_count(self.n_jobs),
+        }
 
-    def _batch_training(self, *, online: bool, half_life: float) -> BatchTraining:
-        """Return how batches are learned, from the present state on.
+    def _continue_training(self, lengths: RowLengths) -> None:
+        """Prepare the state for one more batch, with the present parameters."""
+        m, p = self._training.D.shape
+        if self._n_units(p) != m:
+            raise InvalidInputError(
+                f"n_components must remain {m} between calls of partial_fit, got"
+                f" {self._n_units(p)}; call fit to start again."
+            )
+        if parse_alpha(self.alpha)[1] is None:
+            self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+        self._training = copy.copy(self._training)  # the state before remains if this fails
+        vars(self._training).update(self._training_parameters(m, p))
 
-        ``half_life`` is the default if batches are learned by several iterations.
-        """
-        default = None if online else half_life
-        return BatchTraining(
-            self._stream,
-            self._weights(),
-            online=online,
-            batch_size=self._batch_size(self._stream.D.shape[1], online=online),
-            half_life=default if self.half_life is None else float(self.half_life),
-            n_threads=thread_count(self.n_jobs),
-            energy=self.energy_,
-            energy_path=self.energy_path_,
+    def _scan(self, X: LazyRows, rng: np.random.RandomState) -> tuple[Rows, RowLengths]:
+        """Read and check X once; return a random sample of its rows, and the row lengths."""
+        check_rows(self, np.zeros((1, X.shape[1]), X.dtype), reset=True)
+        n = max(MIN_SAMPLED_ROWS, SAMPLED_ROWS_PER_UNIT * self._n_units(X.shape[1]))
+        n_sampled = SAMPLED_BYTES // X.row_bytes
+        wanted = n_sampled if self.refine_max_iter > 0 else n_ridge_rows(X.shape[1])
+        sample = RowSample(max(n, min(wanted, n_sampled)), rng)
+        largest = longest = total = 0.0
+        for rows, block in prefetch(X.blocks()):
+            block_largest, lengths = scan_rows(block)
+            if not math.isfinite(lengths.mean):
+                try:
+                    check_finite(self, block)
+                except InvalidInputError as error:
+                    raise InvalidInputError(
+                        f"rows {rows.start} to {rows.stop - 1} of X are not finite; missing entries"
+                        f" need an array in memory, or partial_fit. {error}"
+                    ) from error
+            largest, longest = max(block_largest, largest), max(lengths.longest, longest)
+            total += lengths.mean * block.shape[0]
+            sample.add(block)
+        check_scale(X, largest)
+        return sample.rows, RowLengths(longest, total / X.shape[0])
+
+    def _learn_batches(self, batches: Batches, N: int, progress: Progress) -> Rows:
+        """Learn batches, set the fitted attributes, and return the last samples."""
+        training, started = self._training, time.perf_counter()
+        eta = training.weights.eta if training.uses_encoder else 0.0
+        rule = BatchStopping(self.tol, self.max_no_improvement, N, eta)
+        training.recent = RecentRows(min(n_calibration_rows(len(training.D)), N))
+        max_batches, reason = self.max_iter * -(-N // training.batch_size), MAX_ITER_REASON
+        for X, missing in batches:
+            progress.begin()
+            training.learn(X, missing)
+            if self._report(progress, max_batches, started, X.shape[0]):
+                reason = Reason.CALLBACK.value
+                break
+            if rule.add(X, training.energy_path[-1]):
+                reason = CONVERGED_REASON
+                break
+        rows, trained = training.finish()
+        training.recent = None
+        self._set_fitted(trained, rows)
+        self._set_progress(reason)
+        return rows.X
+
+    def _report(self, progress: Progress, max_batches: int, started: float, n: int) -> bool:
+        """Report a batch of n samples; return whether a callback requests a stop."""
+        training = self._training
+        return progress.end(
+            training,
+            n_iter=training.n_batches,
+            max_iter=max_batches,
+            energy_per_sample=training.energy_path[-1],
+            change=training.change(),
+            seconds=time.perf_counter() - started,
+            n_samples=n,
         )
 
-    def _batch_loop(
-        self,
-        training: BatchTraining,
-        checkpoint: Checkpoint,
-        seed: int,
-        progress: BatchProgress | None,
-    ) -> BatchLoop:
-        """Return the loop over batches, which continues from ``progress``."""
-        eta = float(self.encoder_weight)
-        rule = stopping_rule(self.tol, self.max_no_improvement, eta, online=training.online)
-        return BatchLoop(training, rule, checkpoint, seed, progress)
+    def _set_progress(self, stop_reason: str) -> None:
+        """Set the attributes that say how training went."""
+        training = self._training
+        self.energy_, self.energy_path_ = training.energy, np.array(training.energy_path)
+        self.n_steps_, self.n_samples_seen_ = training.n_batches, training.n_seen
+        self.stop_reason_ = stop_reason
 
-    def _learn_batches(
-        self,
-        loop: BatchLoop,
-        batches: Iterable[Samples],
-        source: BatchSource,
-        report: FitProgress,
-        first: int = 0,
-    ) -> Rows:
-        """Learn batches, set the fitted attributes, and return the last samples."""
-
-        def on_batch(iteration: Iteration) -> bool:
-            self._set_progress(loop.training)
-            return self._report_batch(report, iteration)
-
-        self._set_progress(loop.training)
-        self.stop_reason_ = MAX_ITER_REASON
-        result = loop.run(batches, source, first=first, on_begin=report.begin, callback=on_batch)
-        self._set_progress(loop.training)
-        self.stop_reason_ = result.reason
-        self._set_batch_weights(result.rows, result.trained)
-        return result.X
-
-    def _set_progress(self, training: BatchTraining) -> None:
-        """Set the attributes that every batch changes."""
-        self._stream = stream = training.stream
-        self.energy_, self.energy_path_ = training.energy, training.energy_path
-        self.n_steps_, self.n_samples_seen_ = stream.n_batches, stream.n_seen
-        self.n_replaced_atoms_ = stream.n_replaced
-
-    def _report_batch(self, report: FitProgress, iteration: Iteration) -> bool:
-        """Report a batch; return whether a callback requests a stop."""
-        return report.end(iteration, after=f"  {self.n_samples_seen_} samples")
-
-    def _set_batch_weights(self, rows: BatchRows, trained: Trained) -> None:
-        """Set the fitted attributes after training on a batch."""
-        sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
-        # The calibration is averaged over batches.
-        first = self._stream.n_batches == 1 or not hasattr(self, "matching_threshold_")
-        n = rows.shape[0] if rows.weights is None else float(rows.weights.sum())
-        past_weight = 0.0 if first else max(1 - n / trained.stats.n, 0.0)
-        self._set_weights(trained, rows, sample, past_weight)
-
-    def _refine_samples(self, samples: Samples) -> list[str]:
-        """Refine the encoder on samples, of which at most as many are copied as are needed."""
-        X = samples.X
-        if self.refine_max_iter > 0 and samples.has_missing:
-            chosen = sample_indices(X.shape[0], self._n_refinement_samples())
-            X = self._predicted(X[chosen])[0]
-        return self._refine(X)
-
-    def _warn_after_training(self, messages: list[str], batch: Rows, too_large: bool) -> None:
-        for message in messages:
-            warn_user(message)
-        not_converged = self.stop_reason_ == MAX_ITER_REASON and self.n_steps_ > 1
-        if not_converged and self.max_no_improvement is not None:
-            warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
-        self._warn_about_codes(batch, alpha_is_too_large=too_large)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_checkpoint_parameters(self.checkpoint_path, self.checkpoint_every)
-        check_number("batch_size", self.batch_size, 1, integer=True, or_none=True)
-        check_number("max_iter", self.max_iter, 1, integer=True)
-        check_number("max_no_improvement", self.max_no_improvement, 1, integer=True, or_none=True)
-        check_number("half_life", self.half_life, 1, or_none=True, or_infinity=True)
+    def _snapshot(self, training: OnlineTraining) -> MiniBatchSCNN:
+        """Return a fitted copy during training, which ``partial_fit`` can continue."""
+        result: MiniBatchSCNN = self._unfitted_copy()
+        if training.recent is None:  # partial_fit
+            vars(result).update({k: v for k, v in vars(self).items() if k != "callback"})
+            return result
+        result._training = copy.copy(training)
+        rows, trained = result._training.finish()
+        result._training.recent = None
+        result._set_fitted(trained, rows)
+        result._set_progress("this is a snapshot during training")
+        result._refine(rows.X)
+        result.n_iter_ = 1
+        return result

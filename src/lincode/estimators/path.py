@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from lincode.core.energy import lam_max
-from lincode.core.types import Array
-from lincode.estimators.parameters import resolve_alpha
-from lincode.estimators.samples import check_samples
+from lincode.estimators.base import resolve_alpha
 from lincode.estimators.scnn import SCNN
-from lincode.estimators.user_warnings import warn_user
-from lincode.estimators.validation import check_number, check_seed
+from lincode.estimators.validation import check_seed, number
 from lincode.exceptions import InvalidInputError
-from lincode.networks.training import Reason
-from lincode.rows.memory import MemoryRows
-from lincode.rows.protocol import RowLengths
-from lincode.rows.threads import blas_threads, matrix_threads, thread_count
-from lincode.schema import LARGEST, shown
+from lincode.training.alternation import choose_ridge_for, train_in_stages
+from lincode.training.threads import blas_threads, matrix_threads, thread_count
 
-N_RATIOS, MAX_RATIOS = 10, 10_000
-"""The number of values of the default grid, and the largest one."""
 RATIO_RANGE = (0.9, 0.003)
 """The ends of the default grid, as fractions of alpha_max."""
-KINDS = {
-    "alphas": "finite numbers of at least 0 or strings such as '0.1*max' or '0.5*mean'",
-    "alpha_ratios": "finite numbers of at least 0",
-}
-"""What the sequences may contain."""
 
 
 def scnn_path(
@@ -39,8 +25,7 @@ def scnn_path(
     n_components: int | None = None,
     *,
     alphas: ArrayLike | None = None,
-    alpha_ratios: ArrayLike | int = N_RATIOS,
-    sample_weight: Any = None,
+    n_alphas: int = 10,
     **parameters: Any,
 ) -> list[SCNN]:
     """Fit SCNN for several values of alpha, from the largest to the smallest.
@@ -57,16 +42,12 @@ def scnn_path(
         The number of units. None means the number of features.
     alphas : array-like of float or str, default=None
         The values of alpha, as numbers or relative to X, such as ``"0.1*max"`` and ``"mean"``. None
-        means that ``alpha_ratios`` determines them.
-    alpha_ratios : int or array-like of float, default=10
-        The values of alpha as fractions of ``SCNN.alpha_max(X)``, the smallest alpha for which
-        all codes are zero. An integer is a number of values between 0.9 and 0.003, evenly spaced
+        means ``n_alphas`` values between 0.9 and 0.003 times ``SCNN.alpha_max(X)``, evenly spaced
         on a logarithmic scale.
-    sample_weight : array-like of shape (n_samples,), default=None
-        The weights of the samples; see ``SCNN.fit``.
+    n_alphas : int, default=10
+        The number of values if ``alphas`` is None.
     **parameters
-        Other parameters of :class:`lincode.SCNN`. If a ``callback`` requests a stop, the path
-        ends there.
+        Other parameters of :class:`lincode.SCNN`, except for ``callback`` and ``warm_start``.
 
     Returns
     -------
@@ -78,106 +59,45 @@ def scnn_path(
     >>> from sklearn.datasets import load_digits
     >>> from lincode import scnn_path
     >>> X = load_digits().data[:300] / 16
-    >>> path = scnn_path(X, n_components=16, alpha_ratios=[0.01, 0.1], random_state=0)
+    >>> path = scnn_path(X, n_components=16, alphas=["0.01*max", "0.1*max"], random_state=0)
     >>> sparsity = [float(1 - scnn.usage_.mean()) for scnn in path]
     >>> sparsity[0] > sparsity[1]
     True
     """
-    if "alpha" in parameters:
-        raise InvalidInputError("scnn_path takes alphas or alpha_ratios instead of alpha.")
+    for name in {"alpha", "callback", "warm_start"} & set(parameters):
+        raise InvalidInputError(
+            f"{name} is not a parameter of scnn_path; got {parameters[name]!r}."
+        )
+    number(1, 10_000, integer=True).check("n_alphas", n_alphas)
     first = SCNN(n_components, **parameters)
     first._check_parameters()
-    samples = check_samples(None, X, sample_weight, reset=False)
-    first._check_solver(samples)
-    lengths, p = samples.lengths, samples.X.shape[1]
+    rows, rng = first._rows(X), check_seed(first.random_state)
+    p, lengths = rows.shape[1], rows.row_lengths()
     m = first._n_units(p)
-    n_threads = thread_count(first.n_jobs)
-    values = alpha_grid(alphas, alpha_ratios, lengths, m=m, p=p)
-    path = []
-    with blas_threads(matrix_threads(max(m, p), n_threads)):
-        rows_X, missing = samples.filled()
-        rows = MemoryRows(
-            rows_X,
-            m,
-            n_threads=n_threads,
-            lengths=lengths,
-            weights=samples.weights,
-            missing=missing,
-        )
-        first.alpha_ = float(values[0])
-        rng = check_seed(first.random_state)
-        start = first._start(rows, None, rng)
-        D, C = start.D, start.C
-        for alpha in values:
-            scnn = SCNN(n_components, float(alpha), **parameters)
-            scnn.alpha_ = float(alpha)
-            validate_data(scnn, X, skip_check_array=True)
-            weights = scnn._path_weights(rows, start.D)
-            trained, outcome = scnn._train(rows, D, C, [], rng, weights)
-            scnn._warn_about_training(outcome)
-            D, C = trained.D, trained.C
-            path.append(scnn)
-            if outcome.reason is Reason.CALLBACK:
-                break
-    for scnn in path:
-        for message in scnn._refine(rows_X):
-            warn_user(f"{message} This network has alpha={scnn.alpha_:.3g}.")
-    return path
-
-
-def alpha_grid(
-    alphas: ArrayLike | None,
-    alpha_ratios: ArrayLike | int,
-    lengths: RowLengths,
-    *,
-    m: int,
-    p: int,
-) -> Array:
-    """Return the values of alpha in decreasing order, for data with the given row lengths."""
-    if alphas is not None:
-        if not (isinstance(alpha_ratios, int) and alpha_ratios == N_RATIOS):
-            raise InvalidInputError(
-                "alphas and alpha_ratios exclude each other, because both are the values of alpha;"
-                f" got alphas={alphas!r} and alpha_ratios={alpha_ratios!r}. Leave one of them out."
-            )
-        values = _converted("alphas", alphas, lambda alpha: resolve_alpha(alpha, lengths, m, p))
-        return np.sort(values)[::-1]
-    if isinstance(alpha_ratios, int | np.integer) and not isinstance(alpha_ratios, bool):
-        if not 1 <= alpha_ratios <= MAX_RATIOS:
-            raise InvalidInputError(
-                f"alpha_ratios must be a number of values from 1 to {MAX_RATIOS} or a sequence, got"
-                f" {shown(alpha_ratios)}."
-            )
-        ratios: Array = np.geomspace(*RATIO_RANGE, int(alpha_ratios))
+    if alphas is None:
+        values = np.geomspace(*RATIO_RANGE, n_alphas) * lam_max(lengths.longest, m, p)
     else:
-        ratios = _converted("alpha_ratios", alpha_ratios, _ratio)
-    largest = lam_max(lengths.longest, m, p)
-    if largest > 0 and ratios.max() > LARGEST / largest:
-        raise InvalidInputError(
-            f"alpha_ratios must be at most {LARGEST / largest:.0e} for these data, got"
-            f" {ratios.max():g}; all codes are zero from the ratio 1 on."
+        given = (
+            [alphas] if isinstance(alphas, str) else list(np.atleast_1d(np.asarray(alphas, object)))
         )
-    return np.sort(ratios * largest)[::-1]
-
-
-def _converted(name: str, given: Any, convert: Callable[[Any], float]) -> Array:
-    """Return the converted entries of a sequence that is not empty."""
-    must = f"{name} must be a sequence of {KINDS[name]}"
-    try:
-        entries = [] if isinstance(given, str | bytes) else list(given)
-    except TypeError:
-        entries = []
-    if not entries:
-        raise InvalidInputError(f"{must}, got {given!r}.")
-    values = []
-    for entry in entries:
-        try:
-            values.append(convert(entry))
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{must}, got the entry {entry!r}.") from error
-    return np.array(values)
-
-
-def _ratio(ratio: Any) -> float:
-    check_number("alpha_ratios", ratio, 0)
-    return float(ratio)
+        values = np.array([resolve_alpha(alpha, lengths, m, p) for alpha in given])
+    path: list[SCNN] = []
+    with blas_threads(matrix_threads(max(m, p), thread_count(first.n_jobs))):
+        start = first._first_weights(rows, rng)
+        D, C = start.D, start.C
+        for alpha in np.sort(values)[::-1]:
+            scnn = first._copy_features(SCNN(n_components, float(alpha), **parameters))
+            scnn.alpha_ = float(alpha)
+            weights = scnn._weights()
+            if weights.ridge is None:
+                weights = replace(weights, ridge=choose_ridge_for(rows, start.D, weights))
+            training, outcome = train_in_stages(
+                rows, D, C, weights, sizes=[], rng=rng, tol=scnn.tol, max_iter=scnn.max_iter
+            )
+            scnn._set_result(training, outcome)
+            scnn._warn_about_training(outcome)
+            D, C = training.D, training.C
+            path.append(scnn)
+    for scnn in path:
+        scnn._refine(scnn._refinement_sample(rows))
+    return path

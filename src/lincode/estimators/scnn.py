@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lincode.core.calibration import n_calibration_rows
+from lincode.core.arrays import dense, sample_indices
 from lincode.core.init import Start
-from lincode.core.types import Array
-from lincode.estimators.base import BaseSCNN
-from lincode.estimators.checkpoint import Checkpoint, check_checkpoint_parameters, describe_data
-from lincode.estimators.logs import log_progress
-from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
-from lincode.estimators.progress import FitProgress
-from lincode.estimators.samples import Samples, check_samples
-from lincode.estimators.user_warnings import warn_user
+from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, resolve_alpha
 from lincode.estimators.validation import (
-    check_choice,
-    check_flag,
-    check_number,
+    FLAG,
+    Constraint,
+    check_samples,
     check_seed,
+    choice,
+    either,
+    number,
     unchanged_on_failure,
+    warn_user,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.networks import scnn_paper
-from lincode.networks.scnn import EnergyWeights, SCNNTraining, Trained, choose_ridge_for
-from lincode.networks.stages import Progress, subset_sizes, train_in_stages
-from lincode.networks.training import Callback, Iteration, Outcome, Reason, train
-from lincode.rows.memory import MemoryRows, sample_indices
-from lincode.rows.threads import blas_threads, matrix_threads, thread_count
+from lincode.training.alternation import SCNNTraining, subset_sizes, train_in_stages
+from lincode.training.loop import Outcome, Progress, Reason, with_callbacks
+from lincode.training.rows import MemoryRows, RowSource
+from lincode.training.threads import blas_threads, matrix_threads, thread_count
 
-MAX_ITER = 200
-"""The largest number of outer iterations of the default solver."""
 MAX_ENCODER_RESIDUAL = 1e-3
 """A larger residual of the encoder step means that it ignores some features."""
 
@@ -146,29 +134,19 @@ class SCNN(BaseSCNN):
     positive_dict : bool, default=False
         Whether to constrain the dictionary to D ≥ 0. The decoder of ``fit_decoder=True`` and of
         ``refine_max_iter > 0`` is not constrained.
-    init : {"data", "paper"} or array of shape (n_components, n_features), default="data"
-        The start of training.
-
-        - "data": the atoms are random samples, normalised to length 1, and C = 0 and U = 0;
-        - "paper": U, D and C are uniform in [−1, 1], and D is projected onto the unit balls;
-        - an array: the atoms, projected onto the unit balls, and C = 0 and U = 0.
+    init : "data" or array of shape (n_components, n_features), default="data"
+        The start of training: random samples, normalised to length 1, as atoms, or the given
+        atoms, projected onto the unit balls. The encoder starts from zero.
     init_size : int, "auto" or None, default="auto"
         The number of samples in the first stage of training. With many samples, training starts on
         a random subset, continues on subsets that are four times as large as the one before, and
         ends on all samples. The last stage then needs few iterations. A subset has at most a third
         of the samples, and at most 1 GiB. "auto" means max(1000, 10 * n_components) if there are at
         least 10,000 samples, and all samples otherwise. None means that all iterations use all
-        samples, which is also the case with ``warm_start=True`` after the first ``fit``,
-        ``init="paper"`` or ``solver="paper"``.
-    solver : {"auto", "paper"}, default="auto"
-        "auto" uses an accelerated method for each step. "paper" is Algorithm 1 of the paper with
-        its plain gradient iterations. It is slow and meant as a reference. It does not replace
-        unused atoms, and it stops on the change of the reconstruction error instead of the energy.
-        Its encoder only approaches the least-squares solution for the trained codes. The
-        calibration uses the leave-one-out outputs of that solution.
-    max_iter : int, default=None
+        samples, which is also the case with ``warm_start=True`` after the first ``fit``.
+    max_iter : int, default=200
         The largest number of outer iterations over all samples, and over each subset before (see
-        ``init_size``). None means 200, or 50 (as in the paper) with ``solver="paper"``.
+        ``init_size``).
     tol : float, default=1e-4
         Training stops when the relative change of the energy in one iteration over all samples is
         at most ``tol``.
@@ -182,23 +160,13 @@ class SCNN(BaseSCNN):
         The seed of the random start. Pass an int for reproducible results.
     warm_start : bool, default=False
         Whether ``fit`` starts from the present dictionary and encoder instead of ``init``.
-    checkpoint_path : path, default=None
-        A file to which ``fit`` saves its state from time to time. If ``fit`` is interrupted, even
-        by the end of its process, the same call continues from this file: it must have the same
-        parameters and data. Codes are not saved but solved again. The energy still never
-        increases, but training may end in another local optimum with a similar energy. ``fit``
-        deletes the file when it is finished. Nothing is saved during the iterations over subsets
-        (``init_size``), and with ``solver="paper"`` a checkpoint is not possible.
-    checkpoint_every : float, default=60
-        The number of seconds between two checkpoints. 0 means one after each iteration. After
-        Ctrl-C or ``sys.exit``, the last complete iteration is saved as well.
     verbose : int, default=0
-        If above 0, one line per outer iteration is logged, with the elapsed time and an estimate of
-        the time that remains; see docs/progress.md.
+        If above 0, one line per outer iteration is printed.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each outer iteration, including those
         over subsets. If it returns a true value, training stops and the result so far is kept. If
-        this happens on a subset, one iteration over all samples follows.
+        this happens on a subset, one iteration over all samples follows. See
+        :class:`lincode.callbacks.Checkpoint`.
 
     Attributes
     ----------
@@ -240,8 +208,7 @@ class SCNN(BaseSCNN):
         The fraction of non-zeros that the calibration aims at: that of the trained codes, or the
         ``density`` of the last call of ``calibrate``.
     energy_ : float
-        The energy per sample of the training data, E/N. With ``sample_weight``, N is the sum of
-        the weights.
+        The energy per sample of the training data, E/N.
     energy_path_ : array of shape (n_iter + 1,)
         E/N at the start of the iterations over all samples and after each of them. It never
         increases. The stages before, on subsets, are not included.
@@ -267,7 +234,6 @@ class SCNN(BaseSCNN):
     See Also
     --------
     MiniBatchSCNN : Trains on batches, for data that do not fit in memory.
-    SCNNCV : Chooses alpha by cross-validation.
     scnn_path : Trains networks for several values of alpha.
 
     Notes
@@ -303,6 +269,12 @@ class SCNN(BaseSCNN):
     (1797, 64)
     """
 
+    _constraints: ClassVar[dict[str, Constraint]] = BaseSCNN._constraints | {
+        "max_iter": number(1, integer=True),
+        "init_size": either(choice("auto", None), number(1, integer=True)),
+        "warm_start": FLAG,
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -325,17 +297,14 @@ class SCNN(BaseSCNN):
         positive_dict: bool = False,
         init: str | ArrayLike = "data",
         init_size: int | str | None = "auto",
-        solver: str = "auto",
-        max_iter: int | None = None,
+        max_iter: int = 200,
         tol: float = 1e-4,
         transform_tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
-        checkpoint_path: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
         verbose: int = 0,
-        callback: Callback | None = None,
+        callback: Any = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -356,19 +325,18 @@ class SCNN(BaseSCNN):
         self.positive_dict = positive_dict
         self.init = init
         self.init_size = init_size
-        self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.transform_tol = transform_tol
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
-        self.checkpoint_path = checkpoint_path
-        self.checkpoint_every = checkpoint_every
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> SCNN:
+    @unchanged_on_failure
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: object = None) -> SCNN:
         """Learn the dictionary and the encoder.
 
         Parameters
@@ -376,233 +344,96 @@ class SCNN(BaseSCNN):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             The training samples. Missing entries are NaN, or masked in a masked array.
         y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            The weights of the samples. A sample with the weight 2 counts as two equal samples, and
-            one with the weight 0 is ignored. None means 1.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: Any,
-        y: object = None,
-        sample_weight: Any = None,
-        *,
-        larger_alphas: Sequence[float] | None = None,
-    ) -> SCNN:
-        """Fit, as the last network of a path if ``larger_alphas`` are given.
-
-        They are the values of alpha of the networks before, in decreasing order. The result is then
-        that of :func:`lincode.scnn_path`. Only the last network has callbacks and checkpoints.
-        """
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            D = getattr(self, "components_", None) if self.warm_start else None
-            samples = check_samples(self, X, sample_weight, reset=True)
-            self._check_solver(samples)
-            lengths = samples.lengths
-            m, p = self._n_units(samples.X.shape[1]), samples.X.shape[1]
-            n_threads = thread_count(self.n_jobs)
-            with blas_threads(n_threads):
-                X, missing = samples.filled()
-            rows = MemoryRows(
-                X,
-                m,
-                n_threads=n_threads,
-                lengths=lengths,
-                weights=samples.weights,
-                missing=missing,
-            )
-            self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
-            zero_encoder = D is None and not (isinstance(self.init, str) and self.init == "paper")
-            too_large = self._warn_if_alpha_is_too_large(lengths, m, p, zero_encoder=zero_encoder)
-            with blas_threads(matrix_threads(max(m, p), n_threads)):
-                rng = check_seed(self.random_state)
-                start = self._start(rows, D, rng)
-                log_progress(f"[SCNN] start: {X.shape[0]} samples, {p} features", self.verbose)
-                weights: EnergyWeights | None = None
-                if larger_alphas is None:
-                    sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-                else:
-                    sizes = []
-                    start, weights = self._train_before(rows, start, rng, larger_alphas)
-                checkpoint = Checkpoint(
-                    self, partial(describe_data, rows.shape, rows.dtype, lengths, samples.X)
-                )
-                train = partial(
-                    self._train, rows, start.D, start.C, sizes, rng, weights, checkpoint=checkpoint
-                )
-                with checkpoint.saved_on_interrupt():
-                    outcome, messages = self._with_progress(
-                        lambda progress: (train(progress=progress)[1], self._refine(X)),
-                        max_iter=self._max_iter(),
-                        n_stages=len(sizes) + 1,
-                        tol=self.tol,
-                        X=X,
-                        y=y,
-                    )
-            checkpoint.remove()
-        for message in messages:
-            warn_user(message)
-        self._warn_about_training(outcome)
-        self._warn_about_codes(X, alpha_is_too_large=too_large)
-        return self
-
-    def _check_solver(self, samples: Samples) -> None:
-        """Check that the parameters allow weights and missing entries if there are any."""
-        if self.solver == "paper" and (samples.has_missing or samples.weights is not None):
-            raise InvalidInputError(
-                "missing entries and sample_weight need solver='auto', because the paper has"
-                " neither; got solver='paper'."
-            )
-        self._check_refinement(samples)
-
-    def _subset_sizes(self, N: int, start: Start) -> list[int]:
-        """Return the sizes of the subsets on which training starts; none for given codes."""
-        if self.init_size is None or self.solver == "paper" or start.U is not None:
-            return []
-        first = None if isinstance(self.init_size, str) else self.init_size
-        m, p = start.D.shape
-        return subset_sizes(N, p, m, first)
-
-    def _start(self, rows: MemoryRows, D: Array | None, rng: np.random.RandomState) -> Start:
-        """Return the start of training, from the dictionary D if given, and set the codes."""
-        if D is None:
-            start = self._new_start(rows.take, rows.shape, rows.dtype, rng)
-        else:
-            m, p = self._n_units(rows.shape[1]), rows.shape[1]
-            if D.shape != (m, p):
-                raise InvalidInputError(
-                    f"with warm_start=True, (n_components, n_features) must remain {D.shape}, got"
-                    f" {(m, p)}; set warm_start=False to start again."
-                )
-            start = Start(D=D.astype(np.float64), C=self.encoder_.astype(np.float64))
-        weights = self._weights()
-        if start.U is None:
-            rows.set_codes(start.C, weights.thresholding)
-        else:
-            rows.U[...] = np.maximum(start.U, 0) if weights.positive else start.U
-        return start
-
-    def _train_before(
-        self, rows: MemoryRows, start: Start, rng: np.random.RandomState, alphas: Sequence[float]
-    ) -> tuple[Start, EnergyWeights]:
-        """Train the networks of a path that precede this one; return its start and its weights.
-
-        The codes of the rows become those of the network before.
-        """
-        before = clone(self).set_params(callback=None)
-        D, C = start.D, start.C
-        for alpha in alphas:
-            before.alpha_ = float(alpha)
-            weights = before._path_weights(rows, start.D)
-            trained, _ = before._train(rows, D, C, [], rng, weights)
-            D, C = trained.D, trained.C
-        return Start(D=D, C=C), self._path_weights(rows, start.D)
-
-    def _path_weights(self, rows: MemoryRows, D: Array) -> EnergyWeights:
-        """Return the weights of a network of a path that starts from the dictionary D.
-
-        The ridge is that of a separate fit, which starts from D as well.
-        """
-        weights = self._weights()
-        if weights.ridge is None:
-            weights = replace(weights, ridge=choose_ridge_for(rows, D, weights))
-        return weights
-
-    def _train(
-        self,
-        rows: MemoryRows,
-        D: Array,
-        C: Array,
-        sizes: list[int],
-        rng: np.random.RandomState,
-        weights: EnergyWeights | None = None,
-        checkpoint: Checkpoint | None = None,
-        progress: FitProgress | None = None,
-    ) -> tuple[Trained, Outcome]:
-        """Train from D, C and the codes of the rows, and set the fitted attributes.
-
-        ``sizes`` are those of the subsets of the rows on which training starts.
-        """
-        progress = FitProgress(self, tol=self.tol) if progress is None else progress
-        training: SCNNTraining
-        weights = self._weights() if weights is None else weights
-        callback = partial(self._on_iteration, progress, rows.shape[0])
-        if self.solver == "paper":
-            training = scnn_paper.PaperTraining(rows, D, C, weights, tol=self.tol)
-            outcome = train(
-                training,
-                max_iter=self._max_iter(),
-                tol=self.tol,
-                callback=callback,
-                on_begin=progress.begin,
-            )
-        else:
+        self._check_parameters()
+        rng = check_seed(self.random_state)
+        rows = self._rows(X)
+        (N, p), m, lengths = rows.shape, self._n_units(rows.shape[1]), rows.row_lengths()
+        self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
+        is_warm = self.warm_start and hasattr(self, "components_")
+        too_large = not is_warm and self._warn_if_alpha_is_too_large(lengths, m, p)
+        with blas_threads(matrix_threads(max(m, p), thread_count(self.n_jobs))):
+            start = self._present_weights(m, p) if is_warm else self._first_weights(rows, rng)
+            rows.set_codes(start.C, self._weights().thresholding)
+            sizes = [] if is_warm else self._subset_sizes(N, p, m)
+            progress = Progress(self, self.max_iter * (len(sizes) + 1), X, y)
             training, outcome = train_in_stages(
                 rows,
-                D,
-                C,
-                weights,
+                start.D,
+                start.C,
+                self._weights(),
                 sizes=sizes,
                 rng=rng,
                 tol=self.tol,
-                max_iter=self._max_iter(),
-                callback=callback,
-                on_begin=progress.begin,
-                progress=None if checkpoint is None else checkpoint.load(Progress, *D.shape),
-                on_progress=None if checkpoint is None else checkpoint.save_if_due,
+                max_iter=self.max_iter,
+                progress=progress,
             )
-        trained = training.result()
-        sample = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
-        self._set_weights(trained, rows, sample)
+            self._set_result(training, outcome)
+            sample = self._refinement_sample(rows)
+            self._refine(sample)
+        progress.finish()
+        self._warn_about_training(outcome)
+        self._warn_about_codes(sample, alpha_is_too_large=too_large)
+        return self
+
+    def _rows(self, X: Any) -> RowSource:
+        """Return the validated samples as a row source."""
+        samples = check_samples(self, X, reset=True)
+        n_threads = thread_count(self.n_jobs)
+        with blas_threads(n_threads):
+            X, missing = samples.filled()
+        m = self._n_units(X.shape[1])
+        return MemoryRows(X, m, n_threads=n_threads, lengths=samples.lengths, missing=missing)
+
+    def _first_weights(self, rows: RowSource, rng: np.random.RandomState) -> Start:
+        return self._new_start(lambda indices: dense(rows.take(indices)), rows.shape, rng)
+
+    def _present_weights(self, m: int, p: int) -> Start:
+        if self.components_.shape != (m, p):
+            raise InvalidInputError(
+                "with warm_start=True, (n_components, n_features) must remain"
+                f" {self.components_.shape}, got {(m, p)}; set warm_start=False to start again."
+            )
+        return Start(D=self.components_.astype(np.float64), C=self.encoder_.astype(np.float64))
+
+    def _subset_sizes(self, N: int, p: int, m: int) -> list[int]:
+        """Return the sizes of the subsets on which training starts."""
+        if self.init_size is None:
+            return []
+        return subset_sizes(N, p, m, None if self.init_size == "auto" else int(self.init_size))
+
+    def _set_result(self, training: SCNNTraining, outcome: Outcome) -> None:
+        """Set all fitted attributes except for those of the data and of the refinement."""
+        self._set_fitted(training.result(), training.rows)
         self.energy_path_ = np.array(outcome.energy_path) / training.n
         self.energy_ = float(self.energy_path_[-1])
         self.n_iter_ = outcome.n_iter
         self.stop_reason_ = outcome.reason.value
-        if self.solver == "paper" and outcome.reason is Reason.CONVERGED:
-            self.stop_reason_ = scnn_paper.CONVERGED_REASON
-        self.optimality_ = trained.optimality
-        self.n_replaced_atoms_ = trained.n_replaced
-        return trained, outcome
 
-    def _max_iter(self) -> int:
-        default = scnn_paper.MAX_ITER if self.solver == "paper" else MAX_ITER
-        return int(self.max_iter or default)
+    def _refinement_sample(self, rows: RowSource) -> Any:
+        """Return samples on which the encoder is refined and checked."""
+        n = self._n_refinement_samples() if self.refine_max_iter > 0 else 1000
+        return rows.take(sample_indices(rows.shape[0], n))
 
-    @staticmethod
-    def _on_iteration(progress: FitProgress, N: int, iteration: Iteration) -> bool:
-        subset = f"{iteration.n_samples} samples: " if iteration.n_samples < N else ""
-        return progress.end(iteration, before=subset)
+    def _snapshot(self, training: SCNNTraining) -> SCNN:
+        """Return a fitted copy during training."""
+        copy: SCNN = self._unfitted_copy()
+        copy._set_fitted(training.snapshot(), training.rows)
+        copy._refine(copy._refinement_sample(training.rows))
+        copy.energy_ = training.energy() / training.n
+        copy.energy_path_, copy.n_iter_ = np.array([copy.energy_]), 0
+        copy.stop_reason_ = "this is a snapshot during training"
+        return copy
 
     def _warn_about_training(self, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER:
             warn_user(f"SCNN: {outcome.reason.value}.", ConvergenceWarning)
-        if self.solver == "auto" and self.optimality_["encoder"] > MAX_ENCODER_RESIDUAL:
+        if self.optimality_["encoder"] > MAX_ENCODER_RESIDUAL:
             warn_user(
                 "SCNN: some features of X are so small compared with the others that the encoder"
                 " ignores them; scale the features (StandardScaler, MaxAbsScaler)."
-            )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("max_iter", self.max_iter, 1, integer=True, or_none=True)
-        check_choice("solver", self.solver, ("auto", "paper"))
-        if isinstance(self.init_size, str):
-            check_choice("init_size", self.init_size, ("auto",))
-        else:
-            check_number("init_size", self.init_size, 1, integer=True, or_none=True)
-        if self.solver == "paper" and self.positive_dict:
-            raise InvalidInputError(
-                "positive_dict=True needs solver='auto', because the paper has no such constraint."
-            )
-        check_flag("warm_start", self.warm_start)
-        check_checkpoint_parameters(self.checkpoint_path, self.checkpoint_every)
-        if self.checkpoint_path is not None and self.solver == "paper":
-            raise InvalidInputError(
-                "checkpoint_path must be None with solver='paper', which does not save its state."
             )

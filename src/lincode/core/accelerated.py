@@ -1,0 +1,381 @@
+"""Proximal gradient steps with momentum for the U step, in the metric of ``lasso.py``.
+
+There are two kinds of steps. With Y = U + β (U − U_old), both are
+
+    V = argmin_V  G·V + ½‖V − Y‖²_M / α + τ‖V‖₁.
+
+- Nesterov's steps: G is the gradient at Y, and α = 1. The momentum β grows from zero and is reset
+  when it points uphill. They converge from any start.
+- Heavy-ball steps (Polyak 1964): G is the gradient at U, and α and β are the constants that are
+  optimal for a quadratic function with eigenvalues between μ and L,
+  α = 4/(1 + √q)² and β = ((1 − √q)/(1 + √q))² with q = μ/L. The error shrinks by √β per step once
+  the signs of the code have settled, while Nesterov's steps may need 1/√(1 − √q).
+
+A row begins with Nesterov's steps, continues with heavy-ball steps, and returns to Nesterov's steps
+if its objective increased.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lincode.core.compiler import compiled, inlined
+from lincode.core.types import Array
+
+if TYPE_CHECKING:
+    from lincode.core.lasso import CodeProblem
+
+N_FIRST_STEPS = 3
+"""The number of Nesterov's steps before the heavy-ball steps. Without them the signs of many codes
+change in the first heavy-ball steps, and their objective increases."""
+LENGTH_FRACTION = 0.95
+"""The length of heavy-ball steps as a fraction of the optimal one, at which they are unstable."""
+
+
+class Iterate:
+    """The codes of some rows, to which steps are applied.
+
+    The product UH is stored with U. Because it is linear in U, the gradient at the extrapolated
+    point and the gradient at U need no further product.
+    """
+
+    def __init__(self, b: Array, U: Array, UH: Array, problem: CodeProblem) -> None:
+        self.b, self.U, self.UH, self.problem = b, U, UH, problem
+        self.U_old, self.UH_old = U.copy(), UH.copy()
+        self.n_steps = 0
+        self.age = np.zeros(len(U), dtype=U.dtype)  # steps since the last restart of a row
+        self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of soft_threshold_along
+        self.is_heavy = np.full(len(U), problem.mu > 0)  # whether heavy-ball steps are allowed
+
+    def select(self, kept: NDArray[np.bool_]) -> Iterate:
+        """Return the iterate with some of its rows."""
+        selected = object.__new__(Iterate)
+        selected.problem, selected.n_steps = self.problem, self.n_steps
+        for name in ("b", "U", "UH", "U_old", "UH_old", "age", "slope", "is_heavy"):
+            setattr(selected, name, getattr(self, name)[kept])
+        return selected
+
+    def advance(self, n_steps: int) -> None:
+        """Do ``n_steps`` steps."""
+        if self.problem.L == 0:  # D = 0 and η = 0: the minimiser is zero
+            self.U, self.UH = np.zeros_like(self.U), np.zeros_like(self.UH)
+            return
+        for _ in range(n_steps):
+            V = self._proximal_step()
+            VH = self.problem.times_H(V, out=self.UH_old)
+            self.U, self.U_old, self.UH, self.UH_old = V, self.U, VH, self.UH
+            self.n_steps += 1
+
+    def slow_down(self, rows: NDArray[np.bool_]) -> None:
+        """Use Nesterov's steps for some rows from now on."""
+        self.age[rows & self.is_heavy] = 0
+        self.is_heavy &= ~rows
+
+    def _proximal_step(self) -> Array:
+        """Compute V, which overwrites U_old."""
+        problem, dtype = self.problem, self.U.dtype
+        length, momentum = problem.heavy_ball
+        heavy = self.is_heavy & (self.n_steps >= N_FIRST_STEPS)
+        nesterov = np.minimum(self.age / (self.age + 3), problem.max_momentum)
+        alpha = np.where(heavy, LENGTH_FRACTION * length, 1.0) / problem.L
+        beta, gamma = np.where(heavy, momentum, nesterov), np.where(heavy, 0, nesterov)
+        arrays = self.U, self.U_old, self.UH, self.UH_old, self.b
+        uphill = step_rows(
+            arrays,
+            problem.v,
+            problem.sigma / problem.L,
+            alpha.astype(dtype),
+            (beta.astype(dtype), gamma.astype(dtype)),
+            problem.tau,
+            problem.positive,
+            self.slope,
+        )
+        self.age = np.where((uphill > 0) & ~heavy, 0, self.age + 1).astype(dtype)
+        return self.U_old
+
+
+MAX_NEWTON_STEPS = 30
+"""Limit on the root-finding iterations per row; two are typical."""
+ROOT_RTOL = 0.1
+"""Relative accuracy to which κ is computed. A higher accuracy does not save proximal steps."""
+ROUNDING_FACTOR = 4
+"""Values of ψ below this many machine epsilons of ``at`` are indistinguishable from zero."""
+
+
+def soft_threshold_along(
+    Z: Array,
+    t: float,
+    v: Array,
+    rho: float,
+    at: Array,
+    *,
+    slope: Array,
+    positive: bool = False,
+    rtol: float = ROOT_RTOL,
+) -> Array:
+    """Compute argmin_V  ½‖V − Z‖² + ½ρ (V·v − at)² + t‖V‖₁ for each row.
+
+    This is a soft threshold in a metric with one stiff direction v, ‖v‖ = 1. With
+    κ = V·v − at the minimiser is V = soft_threshold(Z − ρκ v, t), so each row has one scalar
+    unknown: the root of ψ(κ) = κ + at − V(κ)·v. The function ψ increases with slope
+    1 + ρ Σ v², where the sum is over the non-zero entries of V. The root is found by Newton steps,
+    with bisection where a step leaves the bracket.
+
+    Parameters
+    ----------
+    Z : array of shape (n, m)
+        The input.
+    t : float
+        The threshold.
+    v : array of shape (m,)
+        The stiff direction.
+    rho : float
+        The additional stiffness along v.
+    at : array of shape (n,)
+        The target of V·v in each row.
+    slope : array of shape (n,)
+        An estimate of ψ' for the first step. It is overwritten by the last slope computed.
+    positive : bool, default=False
+        Whether to minimise over V ≥ 0 only.
+    rtol : float, default=ROOT_RTOL
+        The relative accuracy of κ.
+
+    Returns
+    -------
+    V : array of shape (n, m)
+    """
+    V, number = np.empty_like(Z), Z.dtype.type
+    high = number(t)
+    zeros = number(-np.inf) if positive else -high, high
+    accuracy = number(rtol), number(ROUNDING_FACTOR * np.finfo(Z.dtype).eps)
+    _soft_threshold_along(Z, v, number(rho), at, slope, zeros, accuracy, V)
+    return V
+
+
+def step_rows(
+    arrays: tuple[Array, Array, Array, Array, Array],
+    v: Array,
+    rho: float,
+    lengths: Array,
+    momenta: tuple[Array, Array],
+    tau: float,
+    positive: bool,
+    slope: Array,
+) -> Array:
+    """Do a proximal step for each row. It overwrites the second array.
+
+    Parameters
+    ----------
+    arrays : U, U_old, UH, UH_old, b, each of shape (n, m)
+        The codes, those before the last step, their products with H, and b.
+    v, rho
+        The direction that is treated separately, and its additional stiffness.
+    lengths : array of shape (n,)
+        The step lengths α.
+    momenta : two arrays of shape (n,)
+        β and γ. With Y = U + β (U − U_old) and the gradient G at U + γ (U − U_old), a step is
+        V = argmin_V  α G·V + ½‖V − Y‖² + ½ρ ((V − Y)·v)² + α τ‖V‖₁.
+    tau, positive
+        The penalty, and whether V ≥ 0.
+    slope : array of shape (n,)
+        The last slopes of ``soft_threshold_along``, which are overwritten.
+
+    Returns
+    -------
+    uphill : array of shape (n,)
+        (Y − V) M (V − U) for the metric M = I + ρ v vᵀ. A positive value shows that the momentum
+        points uphill (O'Donoghue and Candès 2015).
+    """
+    number = v.dtype.type
+    uphill = np.empty(len(lengths), v.dtype)
+    accuracy = number(ROOT_RTOL), number(ROUNDING_FACTOR * np.finfo(v.dtype).eps)
+    largest = number(np.finfo(v.dtype).max)
+    penalty = number(tau), positive, largest
+    _step_rows(*arrays, v, number(rho), lengths, *momenta, penalty, accuracy, slope, uphill)
+    return uphill
+
+
+# Each entry is computed by conditional expressions, which the compiler turns into vector
+# instructions. It does not do so for max and min, because of NaN.
+
+
+@compiled
+def _step_rows(
+    U: Any,
+    U_old: Any,
+    UH: Any,
+    UH_old: Any,
+    b: Any,
+    v: Any,
+    rho: Any,
+    lengths: Any,
+    beta: Any,
+    gamma: Any,
+    penalty: Any,
+    accuracy: Any,
+    slope: Any,
+    uphill: Any,
+) -> None:
+    n, m = U.shape
+    tau, positive, largest = penalty
+    y, z = np.empty(m, U.dtype), np.empty(m, U.dtype)
+    for i in range(n):
+        high = min(tau * lengths[i], largest)
+        zeros = (-largest if positive else -high), high
+        at = _extrapolate(
+            U[i], U_old[i], UH[i], UH_old[i], b[i], v, lengths[i], beta[i], gamma[i], y, z
+        )
+        shift = U.dtype.type(0)
+        if rho > 0:
+            kappa, slope[i] = _find_root(z, v, rho, at, slope[i], zeros, accuracy)
+            shift = rho * kappa
+        uphill[i] = _write_step(U[i], y, z, v, rho, shift, zeros, U_old[i])
+
+
+@inlined
+def _extrapolate(
+    u: Any,
+    u_old: Any,
+    uH: Any,
+    uH_old: Any,
+    b: Any,
+    v: Any,
+    length: Any,
+    beta: Any,
+    gamma: Any,
+    y: Any,
+    z: Any,
+) -> Any:
+    """Compute y = u + β (u − u_old) and z = y − α G; return y·v."""
+    total = y.dtype.type(0)
+    for j in range(len(u)):
+        y[j] = u[j] + beta * (u[j] - u_old[j])
+        z[j] = y[j] - length * (uH[j] + gamma * (uH[j] - uH_old[j]) - b[j])
+        total += y[j] * v[j]
+    return total
+
+
+@inlined
+def _write_step(u: Any, y: Any, z: Any, v: Any, rho: Any, shift: Any, zeros: Any, out: Any) -> Any:
+    """Write x = soft_threshold(z − shift · v); return (y − x) M (x − u)."""
+    low, high = zeros
+    product = left_along = moved_along = y.dtype.type(0)
+    for j in range(len(u)):
+        w = z[j] - shift * v[j]
+        clipped = w if w < high else high
+        clipped = clipped if clipped > low else low
+        x = w - clipped
+        left, moved = y[j] - x, x - u[j]
+        product += left * moved
+        left_along += left * v[j]
+        moved_along += moved * v[j]
+        out[j] = x
+    return product + rho * left_along * moved_along
+
+
+@compiled
+def _soft_threshold_along(
+    Z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accuracy: Any, V: Any
+) -> None:
+    for i in range(len(Z)):
+        kappa, slope[i] = _find_root(Z[i], v, rho, at[i], slope[i], zeros, accuracy)
+        _write_step(Z[i], Z[i], Z[i], v, rho, rho * kappa, zeros, V[i])
+
+
+@inlined
+def _find_root(z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accuracy: Any) -> Any:
+    """Return κ and the last slope of ψ, as ``soft_threshold_along`` says."""
+    zero, one, half = z.dtype.type(0), z.dtype.type(1), z.dtype.type(0.5)
+    rtol, rounding = accuracy
+    along, _ = _product_along(z, v, zero, zeros)
+    reached = along - at
+    kappa = reached / slope
+    low, high = min(reached, zero), max(reached, zero)  # ψ(0) = −reached and ψ' ≥ 1
+    for _ in range(MAX_NEWTON_STEPS):
+        along, squares = _product_along(z, v, rho * kappa, zeros)
+        psi = kappa + at - along
+        if not abs(psi) > rtol * abs(kappa) + rounding * abs(at):
+            break
+        if psi < 0:
+            low = kappa
+        else:
+            high = kappa
+        slope = one + rho * squares
+        kappa -= psi / slope
+        if kappa < low or kappa > high:
+            kappa = half * (low + high)
+    return kappa, slope
+
+
+@inlined
+def _product_along(z: Any, v: Any, shift: Any, zeros: Any) -> Any:
+    """Return V·v for V = soft_threshold(z − shift · v), and Σ v² over the non-zeros of V."""
+    low, high = zeros
+    zero = z.dtype.type(0)
+    along, squares = zero, zero
+    for j in range(len(z)):
+        w = z[j] - shift * v[j]
+        clipped = w if w < high else high
+        clipped = clipped if clipped > low else low
+        along += (w - clipped) * v[j]
+        squares += zero if w == clipped else v[j] * v[j]
+    return along, squares
+
+
+def measure_rows(
+    U: Array, UH: Array, b: Array, tau: float, *, positive: bool
+) -> tuple[Array, Array, Array, Array]:
+    """Return the violation, the objective, ‖u‖₁ and ‖u‖₂ of each row."""
+    number, work = U.dtype.type, np.empty(U.shape[1], U.dtype)
+    bits = work.view(np.int32 if U.dtype == np.float32 else np.int64)
+    violation, value, l1, norm = (np.empty(len(U), U.dtype) for _ in range(4))
+    _measure_rows(U, UH, b, number(tau), positive, work, bits, violation, value, l1, norm)
+    return violation, value, l1, norm
+
+
+@compiled
+def _measure_rows(
+    U: Any,
+    UH: Any,
+    b: Any,
+    tau: Any,
+    positive: bool,
+    work: Any,
+    bits: Any,
+    violation: Any,
+    value: Any,
+    l1: Any,
+    norm: Any,
+) -> None:
+    zero, half = U.dtype.type(0), U.dtype.type(0.5)
+    for i in range(len(U)):
+        u, uH, c = U[i], UH[i], b[i]
+        total, length, square = zero, zero, zero
+        for j in range(len(u)):
+            g = uH[j] - c[j]
+            total += u[j] * (g - c[j])
+            length += abs(u[j])
+            square += u[j] * u[j]
+            downhill = -g if positive else abs(g)
+            signed = g if u[j] > zero else -g
+            worst = downhill - tau if u[j] == zero else abs(signed + tau)
+            work[j] = worst if worst > zero else zero
+        value[i] = half * total + tau * length
+        l1[i], norm[i] = length, np.sqrt(square)
+        violation[i] = _largest(work, bits)
+
+
+@inlined
+def _largest(work: Any, bits: Any) -> Any:
+    """Return the largest of non-negative numbers, which have the order of their bits.
+
+    The compiler vectorises the maximum of integers, but not that of floats.
+    """
+    largest, place = bits.dtype.type(0), 0
+    for j in range(len(bits)):
+        largest = max(largest, bits[j])
+    bits[place] = largest
+    return work[place]

@@ -1,0 +1,196 @@
+"""The D step (B-SCNN weight update, equations 7 and 9), from the statistics of the codes.
+
+    min_D ⟨UtU, D Dᵀ⟩ − 2⟨UtX, D⟩      s.t. ‖D[j]‖ ≤ 1
+
+All atoms are computed together by Newton's method on the dual problem (Lee, Battle, Raina and Ng
+2007). With a multiplier λ[j] ≥ 0 for each constraint, the dictionary is explicit,
+
+    D(λ) = (UtU + diag λ)⁻¹ UtX,
+
+and λ maximises the dual −⟨UtX, D(λ)⟩ − Σλ. The dual is smooth and concave, with the gradient
+‖D[j]‖² − 1 and the Hessian −2 (D Dᵀ) ∘ (UtU + diag λ)⁻¹. Starting from the multipliers of a nearly
+optimal dictionary, three or four steps reach machine precision. If UtU + diag λ is singular, or if
+the atoms are constrained to D ≥ 0, sweeps that update one atom at a time are used instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from lincode.core.compiler import compiled
+from lincode.core.energy import CodeStats
+from lincode.core.prox import project_unit_ball
+from lincode.core.types import Array
+
+MAX_DUAL_ATOMS = 4096
+"""With more atoms, the cubic cost of the dual method is too high and only sweeps are used."""
+MAX_NEWTON_STEPS = 30
+MIN_STEP = 1e-6
+"""The line search fails below this fraction of the Newton step."""
+ATOMS_PER_BLOCK = 32
+"""The number of atoms per block of a sweep. It affects the speed only."""
+
+
+def dictionary_step(
+    D: Array,
+    stats: CodeStats,
+    *,
+    tol: float = 1e-6,
+    max_sweeps: int = 100,
+    positive: bool = False,
+) -> tuple[Array, float]:
+    """Return a dictionary that is optimal to ``tol`` for all used atoms, and its residual.
+
+    The objective never increases. Atoms that no row uses are unchanged. With ``positive``, D must
+    be at least 0 and remains so.
+    """
+    dual = None if positive else _solve_by_dual(D, stats, tol)
+    if dual is not None and dictionary_objective(dual, stats) <= dictionary_objective(D, stats):
+        D = dual
+    residual = dictionary_residual(D, stats, positive=positive)
+    for _ in range(max_sweeps):
+        if residual <= tol:
+            break
+        D = dictionary_sweep(D, stats, positive=positive)
+        residual = dictionary_residual(D, stats, positive=positive)
+    return D, residual
+
+
+def dictionary_objective(D: Array, stats: CodeStats) -> float:
+    """Compute ⟨UtU, D Dᵀ⟩ − 2⟨UtX, D⟩."""
+    return float(np.vdot(stats.UtU, D @ D.T) - 2 * np.vdot(stats.UtX, D))
+
+
+def dictionary_residual(D: Array, stats: CodeStats, *, positive: bool = False) -> float:
+    """Return the largest change of any used atom under one projected gradient step.
+
+    The step of an atom has the length 1/UtU[j, j]. Atoms are in the unit ball, so the residual is
+    relative without further scaling. It is zero at the optimum.
+    """
+    scale = np.diag(stats.UtU)
+    used = scale > 0
+    if not used.any():
+        return 0.0
+    target: Array = D[used] + (stats.UtX[used] - stats.UtU[used] @ D) / scale[used, None]
+    target = project_unit_ball(target, positive=positive)
+    return float(np.linalg.norm(target - D[used], axis=1).max())
+
+
+def dictionary_sweep(D: Array, stats: CodeStats, *, positive: bool = False) -> Array:
+    """Update each atom in turn to its minimiser given the others.
+
+    D[j] ← project( D[j] + (UtX[j] − UtU[j] D) / UtU[j, j] )
+
+    The product UtU[j] D is computed for a block of atoms at once and corrected within the block
+    as atoms change (``dictionary.py``). The iterates are the same, but most of the work is a matrix
+    product.
+    """
+    D = np.array(D, order="C")
+    UtU, UtX = stats.UtU, stats.UtX
+    used = np.flatnonzero(np.diag(UtU))
+    change = np.empty((ATOMS_PER_BLOCK, D.shape[1]))
+    for start in range(0, len(used), ATOMS_PER_BLOCK):
+        block = used[start : start + ATOMS_PER_BLOCK]
+        negative_gradient = np.ascontiguousarray(UtX[block] - UtU[block] @ D)
+        UtU_block = np.ascontiguousarray(UtU[np.ix_(block, block)])
+        update_block(D, block, UtU_block, negative_gradient, change, positive)
+    return D
+
+
+def _solve_by_dual(D: Array, stats: CodeStats, tol: float) -> Array | None:
+    """Return the dictionary with the used atoms computed by the dual; None if that fails."""
+    used = np.flatnonzero(np.diag(stats.UtU))
+    if len(used) > MAX_DUAL_ATOMS:
+        return None
+    atoms = solve_dual(D[used], stats.UtU[np.ix_(used, used)], stats.UtX[used], 0.1 * tol)
+    if atoms is None:
+        return None
+    D = D.copy()
+    D[used] = atoms
+    return D
+
+
+def solve_dual(D: Array, UtU: Array, UtX: Array, tol: float) -> Array | None:
+    """Return the optimal dictionary if all atoms are used, starting from D; None if it fails.
+
+    It fails if UtU + diag λ is singular: with fewer rows than atoms, or with atoms whose
+    constraint is not active. It stops when every ‖D[j]‖² with λ[j] > 0 is within ``tol`` of 1.
+    """
+    multipliers = np.maximum(np.einsum("ij,ij->i", UtX - UtU @ D, D), 0.0)
+    try:
+        point = _DualPoint(multipliers, UtU, UtX)
+        for _ in range(MAX_NEWTON_STEPS):
+            gradient = np.einsum("ij,ij->i", point.D, point.D) - 1
+            free = np.flatnonzero((point.multipliers > 0) | (gradient > 0))
+            if np.abs(gradient[free]).max(initial=0) <= tol:
+                return project_unit_ball(point.D)
+            step = np.zeros_like(gradient)
+            hessian = scipy.linalg.cho_factor(
+                point.negative_hessian()[np.ix_(free, free)], lower=True
+            )
+            step[free] = scipy.linalg.cho_solve(hessian, gradient[free])
+            point = _line_search(point, step, UtU, UtX)
+    except (np.linalg.LinAlgError, ValueError):  # singular, or overflow because nearly singular
+        pass
+    return None
+
+
+class _DualPoint:
+    """Multipliers, the dictionary they define, and the value of the dual."""
+
+    def __init__(self, multipliers: Array, UtU: Array, UtX: Array) -> None:
+        self.multipliers = multipliers
+        self.factor = scipy.linalg.cho_factor(UtU + np.diag(multipliers), lower=True)
+        self.D: Array = scipy.linalg.cho_solve(self.factor, UtX)
+        self.value = -float(np.vdot(UtX, self.D)) - float(multipliers.sum())
+
+    def negative_hessian(self) -> Array:
+        """Compute 2 (D Dᵀ) ∘ (UtU + diag λ)⁻¹."""
+        inverse = scipy.linalg.cho_solve(self.factor, np.eye(len(self.D)))
+        return np.asarray(2 * (self.D @ self.D.T) * inverse)
+
+
+def _line_search(point: _DualPoint, step: Array, UtU: Array, UtX: Array) -> _DualPoint:
+    """Return the point after the first of step, step/2, step/4, … that does not lower the dual."""
+    length = 1.0
+    while length > MIN_STEP:
+        new = _DualPoint(np.maximum(point.multipliers + length * step, 0.0), UtU, UtX)
+        if new.value >= point.value - 1e-12 * abs(point.value):
+            return new
+        length /= 2
+    raise np.linalg.LinAlgError("no step increases the dual")
+
+
+@compiled
+def update_block(
+    D: Any, block: Any, UtU: Any, negative_gradient: Any, change: Any, positive: bool
+) -> None:
+    """Update the atoms of a block in turn, in place.
+
+    ``UtU`` is that of the block, shape (n, n). ``negative_gradient`` (n, p) is UtX − UtU D for the
+    atoms before the update, and is overwritten. ``change`` is scratch memory of the same shape:
+    the changes of the atoms that are already updated correct the gradient of the next one.
+    """
+    n, p = negative_gradient.shape
+    for k in range(n):
+        j = block[k]
+        for i in range(k):
+            weight = UtU[k, i]
+            if weight != 0:
+                for q in range(p):
+                    negative_gradient[k, q] -= weight * change[i, q]
+        square = 0.0
+        for q in range(p):
+            entry = D[j, q] + negative_gradient[k, q] / UtU[k, k]
+            if positive:
+                entry = max(entry, 0.0)
+            negative_gradient[k, q] = entry
+            square += entry * entry
+        length = max(np.sqrt(square), 1.0)
+        for q in range(p):
+            entry = negative_gradient[k, q] / length
+            change[k, q] = entry - D[j, q]
+            D[j, q] = entry

@@ -1,0 +1,374 @@
+"""Greedy codes with a given number of non-zeros, on the Gram matrix, compiled by Numba.
+
+The atoms of a row are chosen one after the other, and the codes of the chosen atoms are those of
+least squares. With r the residual, the next atom is the one
+
+- with the largest correlation |D[j] r| / ‖D[j]‖: orthogonal matching pursuit, computed as in
+  Batch-OMP (Rubinstein, Zibulevsky and Elad 2008); or
+- after which the residual is shortest: orthogonal least squares (Chen, Billings and Luo 1989).
+
+With unit atoms, H = D Dᵀ and a = D r, let e_1, e_2, … be the chosen atoms made orthonormal,
+q_i = D e_i, and s[j] = 1 − Σ q_i[j]² the squared length of the part of atom j that is orthogonal
+to them. Orthogonal least squares chooses the largest a[j]²/s[j]. When atom j is chosen,
+
+    w_i = q_i[j],   q = (H[j] − Σ w_i q_i) / √s[j],   c = a[j] / √s[j],
+    a ← a − c q,    s ← s − q²,   ‖r‖² ← ‖r‖² − c²,
+
+which takes k·m multiplications for the k-th atom. The vectors w and √s[j] are the rows of the
+Cholesky factor L of the chosen part of H, so that the codes are the solution of u L = c at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from lincode.core.compiler import compiled, inlined
+from lincode.core.types import Array, Rows, row_squares
+
+MIN_PIVOT_EPS = 100
+"""An atom depends on the chosen ones if s[j] is below this many machine epsilons, divided by the
+smallest s of the chosen atoms, because rounding errors grow with the condition number."""
+MIN_CORRELATION_EPS = 64
+"""The residual is orthogonal to all atoms if its largest correlation is below this many machine
+epsilons of the length of the row, divided by the root of the same number."""
+
+
+@dataclass(frozen=True)
+class MatchingProblem:
+    """A dictionary for greedy codes, scaled to atoms of length 1."""
+
+    H: Array
+    """The Gram matrix of the scaled atoms, shape (m, m)"""
+    inverse_lengths: Array
+    """1/‖D[j]‖, and 0 for atoms of length 0, shape (m,)"""
+
+    @classmethod
+    def of(cls, gram: Array) -> MatchingProblem:
+        """Return the problem for the Gram matrix D Dᵀ, with the dtype of the matrix."""
+        lengths = np.sqrt(np.maximum(gram.diagonal(), 0))
+        inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        H = np.multiply(gram, inverse, order="C")
+        H *= inverse[:, None]  # in two steps, because the product of two lengths might overflow
+        return cls(H, inverse)
+
+    def write_codes(
+        self,
+        U: Array,
+        b: Array,
+        squares: Array,
+        *,
+        n_nonzero: int,
+        tol: float,
+        least_squares: bool = False,
+    ) -> None:
+        """Write the codes of rows to U.
+
+        Parameters
+        ----------
+        U : array of shape (n, m)
+            Where the codes are written.
+        b : array of shape (n, m)
+            The products X Dᵀ.
+        squares : array of shape (n,)
+            ‖x‖² of each row.
+        n_nonzero : int
+            The largest number of non-zeros of a row.
+        tol : float
+            A row is finished when its squared residual is at most this.
+        least_squares : bool, default=False
+            Whether atoms are chosen by orthogonal least squares.
+        """
+        m = len(self.H)
+        U[...] = 0
+        if not U.size:
+            return
+        eps = float(np.finfo(b.dtype).eps)
+        limits = float(tol), MIN_PIVOT_EPS * eps, MIN_CORRELATION_EPS * eps
+        score = np.empty(m, dtype=b.dtype)
+        bits = score.view(np.int32 if b.dtype == np.float32 else np.int64)
+        _choose_atoms(
+            U,
+            np.ascontiguousarray(b),
+            squares.astype(np.float64, copy=False),
+            self.H,
+            self.inverse_lengths,
+            min(n_nonzero, m),
+            limits,
+            least_squares,
+            score,
+            bits,
+        )
+
+
+def squared_lengths(X: Rows) -> Array:
+    """Return ‖x‖² of each row in float64, without a copy of dense rows."""
+    if scipy.sparse.issparse(X):
+        return row_squares(X)
+    squares = np.empty(len(X))
+    _add_squares(np.asarray(X), squares)
+    return squares
+
+
+@compiled
+def _add_squares(X: Any, squares: Any) -> None:
+    n, p = X.shape
+    for i in range(n):
+        row, total = X[i], 0.0
+        for j in range(p):
+            value = np.float64(row[j])  # float() of Numba does not convert float32
+            total += value * value
+        squares[i] = total
+
+
+@compiled
+def _choose_atoms(
+    U: Any,
+    b: Any,
+    squares: Any,
+    H: Any,
+    inverse_lengths: Any,
+    n_nonzero: int,
+    limits: Any,
+    least_squares: bool,
+    score: Any,
+    bits: Any,
+) -> None:
+    """Write the codes to U. ``bits`` is the memory of ``score`` as integers."""
+    tol, min_pivot, min_correlation = limits
+    n, m = b.shape
+    a, s, q = np.empty(m, H.dtype), np.empty(m, H.dtype), np.empty(m, H.dtype)
+    Q = np.empty((n_nonzero, m), H.dtype)
+    L, units = np.empty((n_nonzero, n_nonzero)), np.empty(n_nonzero, np.int64)
+    c, code = np.empty(n_nonzero), np.empty(n_nonzero)
+    for i in range(n):
+        for j in range(m):
+            a[j] = b[i, j] * inverse_lengths[j]
+            s[j] = 1
+            score[j] = abs(a[j])
+        square, k = squares[i], 0
+        norm = np.sqrt(square)
+        smallest, limit, weakest = min_correlation * norm, min_pivot, 1.0
+        best = _first_of_largest(bits)
+        while k < n_nonzero and square > tol and abs(a[best]) > smallest:
+            pivot = float(H[best, best])
+            for r in range(k):
+                L[k, r] = Q[r, best]
+                pivot -= L[k, r] ** 2
+            if not pivot > limit:
+                break
+            weakest = min(weakest, pivot)
+            limit = min_pivot / weakest
+            smallest = min_correlation * norm / np.sqrt(weakest)
+            L[k, k] = np.sqrt(pivot)
+            c[k] = a[best] / L[k, k]
+            square -= c[k] ** 2
+            units[k] = best
+            k += 1
+            if k < n_nonzero and square > tol:
+                _orthogonalise(H, Q, L, k - 1, best, q)
+                step, least = H.dtype.type(c[k - 1]), H.dtype.type(limit)
+                _update(q, Q, k - 1, step, a, s, least_squares, least, score)
+                best = _first_of_largest(bits)
+        _solve(b, i, H, inverse_lengths, L, k, units, c, code)
+        for r in range(k):
+            U[i, units[r]] = code[r] * inverse_lengths[units[r]]
+
+
+@inlined
+def _first_of_largest(bits: Any) -> int:
+    """Return the first index of the largest of non-negative numbers, from their bits.
+
+    The order of the numbers is that of their bits, and the compiler vectorises the maximum of
+    integers but not that of floats.
+    """
+    m, largest = np.int32(len(bits)), bits.dtype.type(0)
+    for j in range(m):
+        largest = max(largest, bits[j])
+    first = m
+    for j in range(m):
+        first = min(first, np.int32(j) if bits[j] == largest else m)
+    return int(first) if first < m else 0
+
+
+@inlined
+def _orthogonalise(H: Any, Q: Any, L: Any, k: int, unit: int, q: Any) -> None:
+    """Compute q = (H[unit] − Σ_{r < k} L[k, r] Q[r]) / L[k, k], four rows at a time."""
+    m, dtype = len(q), H.dtype.type
+    scale = dtype(1 / L[k, k])
+    for j in range(m):
+        q[j] = scale * H[unit, j]
+    r = 0
+    while r + 4 <= k:
+        w0, w1 = scale * dtype(L[k, r]), scale * dtype(L[k, r + 1])
+        w2, w3 = scale * dtype(L[k, r + 2]), scale * dtype(L[k, r + 3])
+        for j in range(m):
+            q[j] -= (w0 * Q[r, j] + w1 * Q[r + 1, j]) + (w2 * Q[r + 2, j] + w3 * Q[r + 3, j])
+        r += 4
+    while r < k:
+        w0 = scale * dtype(L[k, r])
+        for j in range(m):
+            q[j] -= w0 * Q[r, j]
+        r += 1
+
+
+@inlined
+def _update(
+    q: Any, Q: Any, k: int, c: Any, a: Any, s: Any, least_squares: bool, least: Any, score: Any
+) -> None:
+    """Store q as Q[k], and update a, s and the scores by which atoms are chosen."""
+    if least_squares:
+        for j in range(len(q)):
+            Q[k, j] = q[j]
+            a[j] -= c * q[j]
+            s[j] -= q[j] * q[j]
+            # abs(c) * 0 is +0.0. The bits of −0.0 are those of a negative number.
+            score[j] = a[j] * a[j] / s[j] if s[j] > least else abs(c) * 0
+    else:
+        for j in range(len(q)):
+            Q[k, j] = q[j]
+            a[j] -= c * q[j]
+            score[j] = abs(a[j])
+
+
+@inlined
+def _solve(
+    b: Any, i: int, H: Any, inverse_lengths: Any, L: Any, k: int, units: Any, c: Any, code: Any
+) -> None:
+    """Compute the codes from u L = c, with one step of iterative refinement."""
+    for r in range(k):
+        code[r] = 0.0
+    for refined in range(2):
+        if refined:
+            for r in range(k):
+                total = float(b[i, units[r]] * inverse_lengths[units[r]])
+                for q in range(k):
+                    total -= H[units[r], units[q]] * code[q]
+                for q in range(r):
+                    total -= L[r, q] * c[q]
+                c[r] = total / L[r, r]
+        for r in range(k - 1, -1, -1):
+            c[r] /= L[r, r]
+            code[r] += c[r]
+            for q in range(r):
+                c[q] -= L[r, q] * c[r]
+
+
+@dataclass(frozen=True)
+class GreedyCoder:
+    """Orthogonal matching pursuit, or orthogonal least squares."""
+
+    problem: MatchingProblem
+    D: Array
+    n_nonzero: int
+    tol: float
+    """Rows are finished when their squared residual is at most this"""
+    least_squares: bool
+
+    @property
+    def n_units(self) -> int:
+        return len(self.D)
+
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
+        """Choose the atoms of the rows. The start is not used."""
+        self.problem.write_codes(
+            U,
+            np.asarray(X @ self.D.T) if b is None else b,
+            squared_lengths(X),
+            n_nonzero=self.n_nonzero,
+            tol=self.tol,
+            least_squares=self.least_squares,
+        )
+        return 0
+
+
+def debias(U: Array, b: Array, H: Array, *, positive: bool) -> Array:
+    """Return least-squares codes on the support of U.
+
+    Atoms that depend on others of the support get the code 0. With ``positive``, the unit with
+    the lowest code leaves the support until no code is negative.
+
+    Parameters
+    ----------
+    U : array of shape (n, m)
+        Codes.
+    b : array of shape (n, m)
+        The products X Dᵀ.
+    H : array of shape (m, m)
+        The products D Dᵀ.
+    positive : bool
+        Whether the codes must be at least 0.
+
+    Returns
+    -------
+    array of shape (n, m)
+    """
+    V = np.zeros(U.shape, dtype=U.dtype)
+    largest = int(np.count_nonzero(U, axis=1).max(initial=0))
+    min_pivot = MIN_PIVOT_EPS * float(np.finfo(H.dtype).eps)
+    _debias(np.ascontiguousarray(U), np.ascontiguousarray(b), H, V, largest, min_pivot, positive)
+    return V
+
+
+@compiled
+def _debias(U: Any, b: Any, H: Any, V: Any, largest: int, min_pivot: float, positive: bool) -> None:
+    """Write the codes to V."""
+    units = np.empty(largest, np.int64)
+    L, code = np.empty((largest, largest)), np.empty(largest)
+    for i in range(U.shape[0]):
+        n = 0
+        for j in range(U.shape[1]):
+            if U[i, j] != 0:
+                units[n] = j
+                n += 1
+        while True:
+            n = _factor_support(H, units, n, L, min_pivot)
+            _solve_support(L, n, b, i, units, code)
+            lowest = 0
+            for r in range(n):
+                if code[r] < code[lowest]:
+                    lowest = r
+            if not positive or n == 0 or code[lowest] >= 0:
+                break
+            n -= 1
+            for r in range(lowest, n):
+                units[r] = units[r + 1]
+        for r in range(n):
+            V[i, units[r]] = code[r]
+
+
+@inlined
+def _factor_support(H: Any, units: Any, n: int, L: Any, min_pivot: float) -> int:
+    """Compute the Cholesky factor of H on the units, without dependent ones; return how many."""
+    k = 0
+    for q in range(n):
+        unit = units[q]
+        pivot = float(H[unit, unit])
+        for r in range(k):
+            total = float(H[unit, units[r]])
+            for s in range(r):
+                total -= L[k, s] * L[r, s]
+            L[k, r] = total / L[r, r]
+            pivot -= L[k, r] ** 2
+        if pivot > min_pivot * H[unit, unit]:
+            L[k, k] = np.sqrt(pivot)
+            units[k] = unit
+            k += 1
+    return k
+
+
+@inlined
+def _solve_support(L: Any, k: int, b: Any, i: int, units: Any, code: Any) -> None:
+    """Solve L Lᵀ code = b[i, units]."""
+    for r in range(k):
+        total = float(b[i, units[r]])
+        for s in range(r):
+            total -= L[r, s] * code[s]
+        code[r] = total / L[r, r]
+    for r in range(k - 1, -1, -1):
+        code[r] /= L[r, r]
+        for s in range(r):
+            code[s] -= L[r, s] * code[r]

@@ -1,0 +1,1 @@
+"""The encoder after training: calibration and refinement of its thresholded outputs."""

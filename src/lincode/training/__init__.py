@@ -1,0 +1,1 @@
+"""How the weights are learned: loops, steps, batches, and the rows they read."""

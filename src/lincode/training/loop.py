@@ -1,0 +1,231 @@
+"""The training loop: iterations, stopping rules, callbacks and safety checks."""
+
+from __future__ import annotations
+
+import enum
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from lincode.exceptions import EnergyIncreaseError, InvalidInputError
+
+try:  # since scikit-learn 1.9
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    HAS_CALLBACKS = True
+except ImportError:
+    HAS_CALLBACKS = False
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing, because this version of scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method, because this version of scikit-learn has no callbacks."""
+        return method
+
+
+class Reason(enum.Enum):
+    """The reason why training stopped, as a sentence."""
+
+    CONVERGED = "converged: the relative change of the energy fell to tol or below"
+    MAX_ITER = "max_iter was reached before convergence; increase max_iter or tol"
+    CALLBACK = "the callback requested a stop"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The state of training that is passed to callbacks.
+
+    Attributes
+    ----------
+    n_iter : int
+        The number of iterations done: outer iterations of SCNN, or batches of MiniBatchSCNN.
+    max_iter : int
+        The largest number of iterations.
+    energy_per_sample : float
+        The energy of the samples in use, divided by their number.
+    change : float
+        The relative change of the energy in this iteration. SCNN stops when it is at most ``tol``.
+    seconds : float
+        The time since the first iteration started.
+    n_samples : int
+        The number of samples in use. SCNN starts on subsets of the samples if there are many (see
+        its ``init_size``), and counts the iterations on each subset from 1.
+    snapshot : callable
+        ``snapshot()`` returns a fitted copy of the estimator with the weights so far.
+
+    Examples
+    --------
+    Stop after one minute and keep what was learned:
+
+    >>> from lincode import SCNN
+    >>> scnn = SCNN(n_components=20, callback=lambda iteration: iteration.seconds > 60)
+    """
+
+    n_iter: int
+    max_iter: int
+    energy_per_sample: float
+    change: float
+    seconds: float
+    n_samples: int
+    snapshot: Callable[[], Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_iter}/{self.max_iter}  {self.n_samples} samples"
+            f"  energy per sample {self.energy_per_sample:.6g}"
+            f"  change {self.change:.1e}  {self.seconds:.1f} s"
+        )
+
+
+class Progress:
+    """What follows one call of ``fit``: ``verbose``, ``callback``, and scikit-learn's callbacks.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It has the parameters ``verbose`` and ``callback``, and the method ``_snapshot``.
+    max_iter : int, default=None
+        The largest number of iterations of all stages together. None means that callbacks of
+        scikit-learn are not called.
+    X, y : array-like
+        The samples, for callbacks of scikit-learn.
+    """
+
+    def __init__(
+        self, estimator: Any, max_iter: int | None = None, X: Any = None, y: Any = None
+    ) -> None:
+        self.estimator, self.data = estimator, {"X": X, "y": y}
+        self.context = self.task = None
+        if HAS_CALLBACKS and max_iter is not None:
+            self.context = estimator._init_callback_context(max_subtasks=max_iter)
+            self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
+
+    def begin(self) -> None:
+        """Report that an iteration begins."""
+        if self.context is not None:
+            self.task = self.context.subcontext(task_name="iteration")
+            self.task.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+    def end(self, training: Any, **values: Any) -> bool:
+        """Report an iteration; return whether a callback requests a stop.
+
+        ``values`` are the other fields of ``Iteration``.
+        """
+        estimator, stop = self.estimator, False
+        iteration = Iteration(**values, snapshot=partial(estimator._snapshot, training))
+        if estimator.verbose:
+            print(f"[{type(estimator).__name__}] {iteration}", flush=True)
+        if self.task is not None:
+            values["energy"] = iteration.energy_per_sample
+            stop = bool(
+                self.task.call_on_fit_task_end(estimator=estimator, metadata=values, **self.data)
+            )
+        if estimator.callback is not None:
+            stop |= bool(estimator.callback(iteration))
+        return stop
+
+    def finish(self) -> None:
+        """Report that ``fit`` is finished."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, reconstruction_attributes={}, **self.data
+            )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The course of training."""
+
+    energy_path: list[float]
+    """The energy at the start and after each iteration"""
+    n_iter: int
+    reason: Reason
+
+
+class Training(Protocol):
+    """A network in training, with the methods that ``train`` calls."""
+
+    @property
+    def n(self) -> float:
+        """The number of samples."""
+
+    def energy(self) -> float:
+        """Return the present energy."""
+
+    def rounding(self) -> float:
+        """Return a bound of the rounding error of the energy."""
+
+    def steps(self) -> Iterator[str]:
+        """Do one iteration, and yield the name of each step after it is done."""
+
+    def final_steps(self) -> Iterator[str]:
+        """Do the steps that follow the last iteration, and yield the name of each."""
+
+    def set_change(self, change: float) -> bool:
+        """Receive the relative change; return whether the steps were accurate enough to stop."""
+
+
+def train(
+    training: Training,
+    *,
+    max_iter: int,
+    tol: float,
+    progress: Progress | None = None,
+    started: float | None = None,
+) -> Outcome:
+    """Iterate until the relative change of the energy is at most ``tol``, or ``max_iter`` times.
+
+    The energy is checked after every step. A step that increases it by more than rounding raises an
+    error. ``started`` is the time from which the seconds of an iteration are counted.
+    """
+    start = time.perf_counter() if started is None else started
+    path = [_finite(training.energy(), "at the start")]
+    reason = Reason.MAX_ITER
+    for n_iter in range(1, max_iter + 1):
+        if progress is not None:
+            progress.begin()
+        path.append(_run_steps(training, training.steps(), path[-1]))
+        change = abs(path[-2] - path[-1]) / path[-2] if path[-2] > 0 else 0.0
+        accurate = training.set_change(change)
+        if progress is not None and progress.end(
+            training,
+            n_iter=n_iter,
+            max_iter=max_iter,
+            energy_per_sample=path[-1] / training.n,
+            change=change,
+            seconds=time.perf_counter() - start,
+            n_samples=round(training.n),
+        ):
+            reason = Reason.CALLBACK
+            break
+        if change <= tol and accurate:
+            reason = Reason.CONVERGED
+            break
+    path[-1] = _run_steps(training, training.final_steps(), path[-1])
+    return Outcome(path, n_iter, reason)
+
+
+def _run_steps(training: Training, steps: Iterator[str], energy: float) -> float:
+    """Run the steps and return the energy after them."""
+    for step in steps:
+        before, energy = energy, _finite(training.energy(), f"after the {step} step")
+        if energy > before and energy > before + training.rounding():
+            raise EnergyIncreaseError(
+                f"the {step} step increased the energy from {before!r} to {energy!r}. This is a"
+                " bug in lincode; please report it with the data and the parameters."
+            )
+        energy = min(before, energy)  # an increase within rounding is ignored
+    return energy
+
+
+def _finite(energy: float, when: str) -> float:
+    """Return the energy, and raise an error if it is not finite."""
+    if not math.isfinite(energy):
+        raise InvalidInputError(
+            f"the energy is {energy} {when}; scale X to moderate values, and choose alpha to match."
+        )
+    return energy
