@@ -1,15 +1,4 @@
-"""Codes of rows with missing entries, for given D and C.
-
-The code u and the missing entries x_M of a row minimise the energy together. With
-B = I − D_M C_Mᵀ and the Cholesky factor L of m/η I + p C_M C_Mᵀ, the minimum over x_M is
-
-    ‖[x_O/√p, x_O C_Oᵀ L⁻ᵀ] − u [D_O/√p, B L⁻ᵀ]‖²  +  2 f λ/m ‖u‖₁,
-
-where O are the observed entries and f is the fraction of them. (λ is multiplied by f because the
-first term is a sum over the observed entries.) This is a lasso problem with another dictionary,
-which depends on the entries that are missing. Without the encoder (η = 0), they are left out.
-
-A linear prediction of missing entries from the observed ones.
+"""Rows with missing entries (NaN): prediction of the entries, and codes without them.
 
 If G is proportional to the second moments of the rows, the ridge regression of the missing entries
 M of a row on its observed entries O is
@@ -19,110 +8,38 @@ M of a row on its observed entries O is
 The matrix G_OO differs from row to row. Instead of factoring it, a few conjugate gradient steps are
 made for a block of rows at a time. They cost one product of the block with G each.
 
-The X step: missing entries of X are unknowns of the energy.
-
-The energy of the entries M of a row that are missing has an additional term,
-
-    κ/p ‖x_M − x̄_M‖²,      x̄ a linear prediction from the observed entries (``missing.py``).
-
-Without it the network overfits the observed entries if many are missing, and the others shrink
-to zero. For fixed U, D and C the missing entries minimise a quadratic function with the matrix
-
-    A = (1 + κ)/p I + η/m CᵀC,      restricted to these entries,
-
-which differs from row to row. It is not factored: a few conjugate gradient steps from the present
-entries decrease the energy, and training repeats them in every iteration.
+Training uses the predicted entries. λ of a row is multiplied by 1 − |M|/(2p), its penalty, because
+codes of rows with many predicted entries would be too small otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from lincode.core.lasso import CodeProblem, solve_codes
-from lincode.core.types import Array
-
-
-@dataclass(frozen=True)
-class PatternProblem:
-    """The problem of the codes of all rows in which the same entries are missing."""
-
-    T: Array
-    """The observed entries times T are the data of the lasso problem"""
-    atoms: Array
-    """The dictionary of the lasso problem"""
-    fraction: float
-    """f"""
-
-    @classmethod
-    def of(cls, D: Array, C: Array, eta: float, observed: NDArray[np.intp]) -> PatternProblem:
-        """Eliminate the entries that are not observed. D and C are float64."""
-        m, p = D.shape
-        T, atoms = np.eye(len(observed)) / p**0.5, D[:, observed] / p**0.5
-        if eta > 0:
-            missing = np.setdiff1d(np.arange(p), observed)
-            D_M, C_M = D[:, missing], C[:, missing]
-            G = p * C_M @ C_M.T
-            G.flat[:: m + 1] += m / eta
-            B = np.eye(m) - D_M @ C_M.T
-            solved = _divide_by_root(np.hstack([B.T, C[:, observed]]), G, m / eta)
-            atoms, T = np.hstack([atoms, solved[:, :m].T]), np.hstack([T, solved[:, m:].T])
-        return cls(T, atoms, len(observed) / p)
-
-    def solve(
-        self, X: Array, U: Array, lam: float, *, positive: bool, tol: float, max_iter: int
-    ) -> int:
-        """Write the codes of rows to U, and return how many are not solved.
-
-        X are the observed entries of the rows.
-        """
-        A = self.atoms.astype(U.dtype)
-        problem = CodeProblem.lasso(A, self.fraction * lam / len(A), gram=None, positive=positive)
-        b = (X @ (self.T @ self.atoms.T)).astype(U.dtype, copy=False)
-        solved = solve_codes(np.zeros_like(U), b, problem, tol=tol, max_iter=max_iter)
-        U[...] = solved.U
-        return solved.n_unfinished
-
-    def energies(self, X: Array, U: Array, lam: float) -> Array:
-        """Return the energy of each row at its best missing entries, without the ridge."""
-        R = X @ self.T - U @ self.atoms
-        l1 = np.abs(U).sum(axis=1, dtype=np.float64)
-        return np.asarray(np.einsum("ij,ij->i", R, R) + 2 * self.fraction * lam / U.shape[1] * l1)
-
-
-def _divide_by_root(A: Array, G: Array, smallest: float) -> Array:
-    """Return L⁻¹ A with L Lᵀ = G. The eigenvalues of G are at least ``smallest``."""
-    try:
-        L = scipy.linalg.cholesky(G, lower=True)
-        return np.asarray(scipy.linalg.solve_triangular(L, A, lower=True))
-    except scipy.linalg.LinAlgError:  # the encoder is so large that G is singular after rounding
-        values, vectors = scipy.linalg.eigh(G)
-        roots = np.sqrt(np.maximum(values, smallest))
-        return np.asarray((vectors.T @ A) / roots[:, None])
-
-
-def patterns(X: Array, rows: NDArray[np.intp]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Group rows of X by the entries that are observed, that is, not NaN.
-
-    Returns pairs of the indices of the observed entries and the indices of the rows.
-    """
-    bits = np.packbits(~np.isnan(X[rows]), axis=1)
-    _, first, group = np.unique(bits, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    members = np.split(rows[order], np.cumsum(np.bincount(group.ravel()))[:-1])
-    return [
-        (np.flatnonzero(~np.isnan(X[rows[k]])), indices)
-        for k, indices in zip(first, members, strict=True)
-    ]
-
+from lincode.core.arrays import (
+    SCAN_ENTRIES,
+    RowLengths,
+    blocks,
+    dense_blocks,
+    gram,
+    sample_indices,
+)
+from lincode.core.lasso import Coder
+from lincode.core.types import Array, Rows
 
 FILL_RIDGE = 0.1
 """ρ relative to the mean of the diagonal of G."""
 FILL_STEPS = 8
 """The number of conjugate gradient steps."""
+MOMENT_ROWS, MOMENT_ROWS_PER_FEATURE = 2000, 10
+"""The second moments for the first prediction are estimated from max(2000, 10 p) rows."""
+MOMENT_ROUNDS = 5
+"""How often entries are predicted and the second moments computed again."""
 
 
 @dataclass(frozen=True)
@@ -184,80 +101,129 @@ def divide(a: Array, b: Array) -> Array:
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
-CG_STEPS = 3
-"""The number of conjugate gradient steps per iteration of training."""
-KAPPA = 1.0
-"""κ. Of 0, 0.1, 0.3, 1, 3 and infinity it gave the smallest error of predicted entries for four
-kinds of data with 70 % missing entries. With 30 %, smaller values were better for planted sparse
-codes, and larger ones for the others."""
-
-
 def penalty_factors(missing: NDArray[np.bool_]) -> Array:
-    """Return the factor of λ for each row, (|O| + |M| κ/(1 + κ)) / p.
+    """Return the factor of λ for each row, 1 − |M|/(2p)."""
+    return np.asarray(1 - missing.mean(axis=1) / 2)
 
-    A missing entry counts as much as its prediction does in the energy. Without the factor the
-    codes of rows with many missing entries are too small.
+
+@dataclass(frozen=True)
+class ObservedEntries:
+    """What the observed entries of X, which has NaN elsewhere, say about the scale of the rows."""
+
+    largest: float
+    """The largest absolute value; infinite if an entry is"""
+    counts: Array
+    """The number of observed entries of each column"""
+    means: Array
+    """The mean of the observed entries of each column"""
+    lengths: RowLengths
+    """The squares of missing entries are replaced by the mean square of their column"""
+    empty: NDArray[np.bool_]
+    """Which rows have no observed entry"""
+
+
+def scan_observed(X: Array) -> ObservedEntries:
+    """Measure the observed entries of X in two passes over the rows."""
+    N, p = X.shape
+    sums, squares, counts = np.zeros(p), np.zeros(p), np.zeros(p)
+    largest, empty = 0.0, np.zeros(N, dtype=bool)
+    parts = blocks(N, max(1, SCAN_ENTRIES // p))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows in parts:
+            missing = np.isnan(X[rows])
+            block = np.where(missing, 0, X[rows]).astype(np.float64)
+            largest = max(largest, float(np.abs(block).max(initial=0)))
+            empty[rows] = missing.all(axis=1)
+            counts += (~missing).sum(axis=0)
+            sums += block.sum(axis=0)
+            squares += (block**2).sum(axis=0)
+    n = np.maximum(counts, 1)
+    longest = total = 0.0
+    for rows in parts if np.isfinite(squares).all() else []:
+        missing = np.isnan(X[rows])
+        entries = np.where(missing, squares / n, X[rows].astype(np.float64) ** 2)
+        norms = np.sqrt(entries.sum(axis=1))[~empty[rows]]
+        longest = max(longest, float(norms.max(initial=0)))
+        total += float(norms.sum())
+    lengths = RowLengths(longest, total / max(int((~empty).sum()), 1))
+    return ObservedEntries(largest, counts, sums / n, lengths, empty)
+
+
+def fill_missing(X: Array, missing: NDArray[np.bool_], means: Array) -> None:
+    """Overwrite the missing entries of X by a linear prediction from the observed ones.
+
+    It starts from the means of the columns. The second moments of a sample of the rows and the
+    prediction of its missing entries are then computed in turn; all rows are predicted at the end.
     """
-    return np.asarray(1 - missing.mean(axis=1) / (1 + KAPPA))
+    N, p = X.shape
+    sample = sample_indices(N, max(MOMENT_ROWS, MOMENT_ROWS_PER_FEATURE * p))
+    rows, holes = X[sample], missing[sample]
+    np.copyto(rows, means.astype(X.dtype), where=holes)
+    for _ in range(MOMENT_ROUNDS):
+        predict_rows(rows, holes, second_moments(rows))
+    predict_rows(X, missing, second_moments(rows))
 
 
-def prediction_error(X: Array, prediction: Array, weights: Array | None = None) -> float:
-    """Return κ‖X − X̄‖², which is added to ‖X − U D‖². X̄ is X at the observed entries."""
-    R = (X - prediction).astype(np.float64, copy=False)
-    squares = np.einsum("ij,ij->i", R, R)
-    return float(KAPPA * (squares.sum() if weights is None else weights @ squares))
+def predict_rows(X: Array, missing: NDArray[np.bool_], moments: SecondMoments) -> None:
+    """Do what ``predict_missing`` does, block by block."""
+    for rows in dense_blocks(X):
+        predict_missing(X[rows], missing[rows], moments)
 
 
-class MissingProblem:
-    """The quadratic function of the missing entries for given D and C."""
+def second_moments(X: Array) -> SecondMoments:
+    """Return XᵀX, or its factor X if that is smaller."""
+    N, p = X.shape
+    return SecondMoments.of_factor(X) if p > N else SecondMoments(gram(X), is_factor=False)
 
-    def __init__(self, D: Array, C: Array, eta: float, dtype: np.dtype[np.floating]) -> None:
-        m, p = D.shape
-        self.D = D.astype(dtype)
-        self.p, self.weight = p, eta / m
-        self.C = C.astype(dtype)
-        self.diagonal = ((1 + KAPPA) / p + self.weight * np.sum(C**2, axis=0)).astype(dtype)
-        # The product with CᵀC is cheaper than two products with C if p is small.
-        self.CtC = (C.T @ C).astype(dtype) if p <= 2 * m else None
 
-    def gradient(self, X: Array, U: Array, prediction: Array, missing: NDArray[np.bool_]) -> Array:
-        """Return half the gradient of the energy at the missing entries, and 0 elsewhere."""
-        G = ((1 + KAPPA) * X - U @ self.D - KAPPA * prediction) / self.p
-        if self.weight > 0:
-            G += self.weight * ((X @ self.C.T - U) @ self.C)
-        G *= missing
-        return np.asarray(G)
+@dataclass(frozen=True)
+class IncompleteCoder:
+    """Codes of rows whose missing entries are left out.
 
-    def apply(self, P: Array, missing: NDArray[np.bool_]) -> Array:
-        """Return P A at the missing entries, and 0 elsewhere. P is 0 at the other entries."""
-        encoded = P @ self.CtC if self.CtC is not None else (P @ self.C.T) @ self.C
-        encoded *= self.weight
-        encoded += (1 + KAPPA) / self.p * P
-        encoded *= missing
-        return np.asarray(encoded)
+    ``make(atoms, f)`` returns the coder of a dictionary, with a penalty that is multiplied by the
+    fraction f of observed entries. Rows with the same observed entries are solved together. If
+    ``unit`` is true, the observed parts of the atoms are normalised, because greedy algorithms
+    compare their products with the rows.
+    """
 
-    def step(
-        self,
-        X: Array,
-        U: Array,
-        prediction: Array,
-        missing: NDArray[np.bool_],
-        n_steps: int = CG_STEPS,
-    ) -> None:
-        """Improve the missing entries of X, in place, by conjugate gradient steps.
+    D: Array
+    complete: Coder
+    """The coder of complete rows"""
+    make: Callable[[Array, float], Coder]
+    unit: bool
 
-        The steps have the diagonal of A as a preconditioner. Every step has the length that
-        minimises the energy of its row along its direction.
-        """
-        R = -self.gradient(X, U, prediction, missing)
-        P = R / self.diagonal
-        product = np.einsum("ij,ij->i", R, P)
-        for _ in range(n_steps):
-            AP = self.apply(P, missing)
-            length = divide(product, np.einsum("ij,ij->i", P, AP))[:, None]
-            X += length * P
-            R -= length * AP
-            Z = R / self.diagonal
-            previous, product = product, np.einsum("ij,ij->i", R, Z)
-            P *= divide(product, previous)[:, None]
-            P += Z
+    @property
+    def n_units(self) -> int:
+        return len(self.D)
+
+    def write(self, U: Array, X: Rows, b: Array | None = None, start: Array | None = None) -> int:
+        """Write the codes of X to U. Products and a start are not used."""
+        if issparse(X) or not np.isnan(X).any():
+            return self.complete.write(U, X)
+        n_unfinished, p = 0, X.shape[1]
+        for observed, rows in patterns(X):
+            codes: Array = np.zeros((len(rows), self.n_units), U.dtype)
+            scale: Array = np.ones(self.n_units, U.dtype)
+            if len(observed) == p:
+                n_unfinished += self.complete.write(codes, X[rows])
+            elif observed.size:
+                atoms = np.ascontiguousarray(self.D[:, observed])
+                if self.unit:
+                    norms = np.linalg.norm(atoms, axis=1)
+                    scale = np.where(norms > 0, norms, 1).astype(U.dtype)
+                coder = self.make(atoms / scale[:, None], len(observed) / p)
+                n_unfinished += coder.write(codes, X[np.ix_(rows, observed)])
+            U[rows] = codes / scale
+        return n_unfinished
+
+
+def patterns(X: Array) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Group the rows of X by the entries that are observed, that is, not NaN.
+
+    Returns pairs of the indices of the observed entries and the indices of the rows.
+    """
+    bits = np.packbits(~np.isnan(X), axis=1)
+    _, first, group = np.unique(bits, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1])
+    return [(np.flatnonzero(~np.isnan(X[k])), rows) for k, rows in zip(first, members, strict=True)]

@@ -20,18 +20,11 @@ from lincode.core.arrays import RowLengths, is_lazy, sample_indices, scan_rows, 
 from lincode.core.energy import energy_of_rows, lam_max
 from lincode.core.init import Start, start_from_data, start_from_dictionary
 from lincode.core.lasso import Coder, EnergyCoder
-from lincode.core.missing import PatternProblem, SecondMoments, patterns
-from lincode.core.missing_rows import (
-    IncompleteCoder,
-    exact_solver,
-    predict_rows,
-    restricted_solver,
-)
+from lincode.core.missing import IncompleteCoder, SecondMoments, predict_rows
 from lincode.core.threshold import MODES, Thresholding, matching_threshold, n_calibration_rows
 from lincode.core.types import Array, Rows
 from lincode.encoder.calibration import (
     CodedRows,
-    ObservedRows,
     fit_decoder,
     fit_gains,
     leave_one_out_outputs,
@@ -246,6 +239,10 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         FLAG,
     )
 
+    matching_threshold_: float
+    gains_: Array
+    calibrated_mode_: str
+
     # Parameters
 
     def _check_parameters(self) -> None:
@@ -328,7 +325,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         ``past_weight`` is the weight of the calibration by earlier batches.
         """
         indices = sample_indices(rows.shape[0], n_calibration_rows(len(trained.C)))
-        X, U, missing = rows.take(indices), rows.take_codes(indices), rows.take_missing(indices)
+        X, U = rows.take(indices), rows.take_codes(indices)
         stats, D, C = trained.stats, trained.D, trained.C
         sign = np.ones((len(D), 1)) if self.positive_code else atom_signs(D)
         self.components_, self.encoder_ = (sign * D).astype(X.dtype), (sign * C).astype(X.dtype)
@@ -340,20 +337,16 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
         Z *= sign.T.astype(Z.dtype)
         self.matching_density_ = float(self.usage_.mean())
-        self._calibrate(Z, X, sign * D, missing, past_weight)
+        self._calibrate(Z, X, sign * D, past_weight)
 
     def _calibrate(
         self,
         Z: Array,
         X: Rows,
         D: Array,
-        missing: NDArray[np.bool_] | None = None,
         past_weight: float = 0.0,
     ) -> None:
-        """Set threshold, gains and decoder from outputs Z of the encoder for samples X.
-
-        Entries that are missing do not count.
-        """
+        """Set threshold, gains and decoder from outputs Z of the encoder for samples X."""
         threshold = matching_threshold(Z, self.matching_density_, positive=self.positive_code)
         prior, prior_weight = None, 0.0
         if past_weight > 0:
@@ -362,21 +355,16 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             prior = self.gains_ if self.calibrated_mode_ == self.threshold_mode else None
             prior_weight = past_weight / (1 - past_weight)
         self.matching_threshold_ = self.refined_threshold_ = threshold
-        coded: CodedRows | ObservedRows = CodedRows.of(Z, X, self._thresholding())
+        coded = CodedRows.of(Z, X, self._thresholding())
         self.gains_ = fit_gains(coded, D, prior, prior_weight)
-        if missing is not None:
-            coded = ObservedRows(self._thresholding().apply(Z.copy()), X, missing)
-            self.gains_ = coded.fit_gains(self.gains_, D, prior, prior_weight)
         gains = self.gains_ if self.fit_gains else np.ones(len(D))
         for name in ("decoder_", "refined_encoder_"):
             self.__dict__.pop(name, None)
         self.calibrated_mode_ = self.threshold_mode
         self.calibrated_gains_ = bool(self.fit_gains)
         if self.fit_decoder:
-            own = isinstance(coded, ObservedRows)
-            decoder = coded.fit_decoder(gains, D) if own else fit_decoder(coded, gains, D)
-            self.decoder_ = decoder.astype(X.dtype)
-            D = decoder
+            D = fit_decoder(coded, gains, D)
+            self.decoder_ = D.astype(X.dtype)
         self.encoder_r2_ = coded.r2(gains, D)
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
@@ -411,14 +399,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         self._check_parameters()
         self._check_density(density)
         samples = check_samples(self, X, reset=False, allow_unobserved=True)
-        X, missing = (samples.X, None) if samples.means is None else self._predicted(samples.X)
+        X = self._predicted(samples.X)
         if density is not None:
             self.matching_density_ = float(density)
         chosen = sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))
         with blas_threads(thread_count(self.n_jobs)):
             Z = np.ascontiguousarray(X[chosen] @ self.encoder_.astype(X.dtype, copy=False).T)
-            holes = None if missing is None else missing[chosen]
-            self._calibrate(Z, X[chosen], self.components_.astype(np.float64), holes)
+            self._calibrate(Z, X[chosen], self.components_.astype(np.float64))
         self._refine(X)
         return self
 
@@ -595,9 +582,9 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             The samples. A memory-mapped array of more than 1 GiB, and an object with ``shape``,
             ``dtype`` and slices of rows that is not in memory, such as a dataset of h5py, is read
             block by block.
-            Missing entries are NaN, or masked in a masked array. "encoder" replaces them by a
-            linear prediction from the observed ones. The other algorithms compute the codes of the
-            observed entries, with alpha times the fraction of them.
+            Missing entries are NaN, or masked in a masked array. "encoder" and "exact" replace them
+            by a linear prediction from the observed ones. The other algorithms compute the codes of
+            the observed entries, with alpha times the fraction of them.
 
         Returns
         -------
@@ -646,7 +633,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
                 largest = float(np.fmax.reduce(np.abs(X), axis=None, initial=0))  # ignores NaN
                 self._warn_about_empty(X)
         check_scale(X, largest)
-        return X
+        return self._predicted(X) if algorithm == "exact" else X
 
     def _warn_about_empty(self, X: Array) -> None:
         """Warn about samples without any observed entry."""
@@ -662,18 +649,20 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
         if incomplete.size:
             C = self._used_encoder().astype(X.dtype, copy=False)
-            Z[incomplete] = self._predicted(X[incomplete])[0] @ C.T
+            Z[incomplete] = self._predicted(X[incomplete]) @ C.T
             self._warn_about_empty(X[incomplete])
 
-    def _predicted(self, X: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return X with a linear prediction of missing entries, and which entries are missing.
+    def _predicted(self, X: Rows) -> Rows:
+        """Return X with a linear prediction of missing entries.
 
         The atoms, weighted by how often they are used, determine the second moments.
         """
+        if issparse(X) or not np.isnan(X).any():
+            return X
         X, missing = np.array(X, order="C"), np.isnan(X)
         atoms = np.sqrt(self.usage_)[:, None] * self.components_.astype(np.float64)
         predict_rows(X, missing, SecondMoments.of_factor(atoms))
-        return X, missing
+        return X
 
     def _solve(self, X: Rows, algorithm: str, lam: float, output: CodeOutput) -> None:
         """Write the codes of the algorithms other than "encoder"."""
@@ -692,20 +681,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         if algorithm == "exact":
             weights = replace(self._weights(), lam=lam)
             problem = weights.code_problem(D, C, dtype)
-            coder: Coder = EnergyCoder(
+            return EnergyCoder(
                 problem, C.astype(dtype), weights.thresholding, tol, MAX_TRANSFORM_STEPS
-            )
-            return IncompleteCoder(
-                coder,
-                exact_solver(
-                    D,
-                    C,
-                    lam,
-                    weights.eta,
-                    positive=weights.positive,
-                    tol=tol,
-                    max_iter=MAX_TRANSFORM_STEPS,
-                ),
             )
 
         def dictionary_coder(atoms: Array, fraction: float) -> Coder:
@@ -722,8 +699,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             )
 
         D = self.components_.astype(dtype)
-        solver = restricted_solver(D, dictionary_coder, unit=algorithm in GREEDY)
-        return IncompleteCoder(dictionary_coder(D, 1.0), solver)
+        complete = dictionary_coder(D, 1.0)
+        return IncompleteCoder(D, complete, dictionary_coder, unit=algorithm in GREEDY)
 
     def score(self, X: Any, y: object = None) -> float:
         """Return the negative energy per sample of X; a higher score is better.
@@ -736,8 +713,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         Parameters
         ----------
         X : array-like, CSR matrix or lazily read array of shape (n_samples, n_features)
-            The samples. They are read as by ``transform``. Missing entries (NaN) are unknowns of
-            the energy.
+            The samples. They are read as by ``transform``. Missing entries (NaN) are predicted.
         y : ignored
 
         Returns
@@ -753,7 +729,14 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             output = CodeOutput(block, len(self.encoder_))
             self._solve(block, "exact", self.alpha_, output)
             with blas_threads(thread_count(self.n_jobs)):
-                total += self._total_energy(block, output.result())
+                total += energy_of_rows(
+                    block,
+                    output.result(),
+                    self.components_,
+                    self.encoder_,
+                    self.alpha_,
+                    self.encoder_weight,
+                )
             n += block.shape[0]
         squares = float(np.sum(np.square(self.encoder_, dtype=np.float64)))
         ridge = self.encoder_weight / len(self.encoder_) * (self.noise_variance_ * squares)
@@ -764,18 +747,6 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
                 " alpha and encoder_weight to match."
             )
         return score
-
-    def _total_energy(self, X: Rows, U: Array) -> float:
-        """Return the energy of samples at the best missing entries, without the ridge."""
-        D, C, lam, eta = self.components_, self.encoder_, self.alpha_, self.encoder_weight
-        incomplete = np.zeros(len(U), bool) if issparse(X) else np.isnan(X).any(axis=1)
-        if not incomplete.any():
-            return energy_of_rows(X, U, D, C, lam, eta)
-        total = energy_of_rows(X[~incomplete], U[~incomplete], D, C, lam, eta)
-        for observed, rows in patterns(X, np.flatnonzero(incomplete)):
-            problem = PatternProblem.of(D.astype(float), C.astype(float), eta, observed)
-            total += float(problem.energies(X[np.ix_(rows, observed)], U[rows], lam).sum())
-        return total
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.arrays import RowLengths, dense, is_lazy, scan_rows
 from lincode.core.threshold import n_calibration_rows
-from lincode.core.types import Rows
+from lincode.core.types import Array, Rows
 from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, parse_alpha, resolve_alpha
 from lincode.estimators.validation import (
     Constraint,
@@ -48,7 +48,7 @@ MIN_SAMPLED_ROWS, SAMPLED_ROWS_PER_UNIT, SAMPLED_BYTES = 1000, 4, 128 * 2**20
 """How many rows of data that are not in memory are sampled for the initial atoms, and the largest
 size of the sample from which the ridge is chosen and on which the encoder is refined."""
 
-Batches = Iterator[tuple[Rows, NDArray[np.bool_] | None]]
+Batches = Iterator[tuple[Rows, Array | None]]
 
 
 class MiniBatchSCNN(BaseSCNN):
@@ -372,12 +372,12 @@ class MiniBatchSCNN(BaseSCNN):
         """
         self._check_parameters()
         rng = check_seed(self.random_state)
-        lazy, missing = LazyRows(X) if is_lazy(X) else None, None
+        lazy, penalties = LazyRows(X) if is_lazy(X) else None, None
         if lazy is not None:
             sample, lengths = self._scan(lazy, rng)
         else:
             samples = check_samples(self, X, reset=True)
-            (sample, missing), lengths = samples.filled(), samples.lengths
+            (sample, penalties), lengths = samples.filled(), samples.lengths
         N = (sample if lazy is None else lazy).shape[0]
         too_large = self._start_training(sample, lengths, rng)
         with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
@@ -389,7 +389,7 @@ class MiniBatchSCNN(BaseSCNN):
             else:
                 order = shuffled_indices(N, self._training.batch_size, self.max_iter, seed)
                 batches = (
-                    (sample[rows], None if missing is None else missing[rows]) for rows in order
+                    (sample[rows], None if penalties is None else penalties[rows]) for rows in order
                 )
             progress = Progress(self, self.max_iter * -(-N // self._training.batch_size), X, y)
             recent = self._learn_batches(batches, N, progress)
@@ -422,24 +422,18 @@ class MiniBatchSCNN(BaseSCNN):
                 " may be too small for them; set them after the last batch and call calibrate(X)"
                 " with a larger sample."
             )
-        first, started = not hasattr(self, "_training"), time.perf_counter()
+        first, started, too_large = not hasattr(self, "_training"), time.perf_counter(), False
         samples = check_samples(self, X, reset=first, allow_unobserved=not first)
-        X, lengths, missing, too_large = samples.X, samples.lengths, None, False
-        if samples.means is not None:
-            missing = np.isnan(X)
+        X, penalties = samples.filled(None if first else self._training.moments())
         if first:
-            too_large = self._start_training(
-                samples.filled()[0], lengths, check_seed(self.random_state)
-            )
+            too_large = self._start_training(X, samples.lengths, check_seed(self.random_state))
         else:
-            self._continue_training(lengths)
+            self._continue_training(samples.lengths)
         training = self._training
         with blas_threads(matrix_threads(max(training.D.shape), training.n_threads)):
-            if missing is not None:
-                X = training.predict(X, missing, samples.means)
             if first:
                 training.choose_ridge(X, X.shape[0])
-            rows, trained = training.learn_and_finish(X, missing)
+            rows, trained = training.learn_and_finish(X, penalties)
             n, total = rows.shape[0], trained.stats.n
             self._set_fitted(trained, rows, 0.0 if first else max(1 - n / total, 0.0))
         self._set_progress(PARTIAL_FIT_REASON)
@@ -512,9 +506,9 @@ class MiniBatchSCNN(BaseSCNN):
         rule = BatchStopping(self.tol, self.max_no_improvement, N, eta)
         training.recent = RecentRows(min(n_calibration_rows(len(training.D)), N))
         max_batches, reason = self.max_iter * -(-N // training.batch_size), MAX_ITER_REASON
-        for X, missing in batches:
+        for X, penalties in batches:
             progress.begin()
-            training.learn(X, missing)
+            training.learn(X, penalties)
             if self._report(progress, max_batches, started, X.shape[0]):
                 reason = Reason.CALLBACK.value
                 break
@@ -549,10 +543,11 @@ class MiniBatchSCNN(BaseSCNN):
 
     def _snapshot(self, training: OnlineTraining) -> MiniBatchSCNN:
         """Return a fitted copy during training, which ``partial_fit`` can continue."""
-        result: MiniBatchSCNN = self._unfitted_copy()
         if training.recent is None:  # partial_fit
-            vars(result).update({k: v for k, v in vars(self).items() if k != "callback"})
+            result = copy.copy(self)
+            result.callback = None
             return result
+        result: MiniBatchSCNN = self._unfitted_copy()
         result._training = copy.copy(training)
         rows, trained = result._training.finish()
         result._training.recent = None

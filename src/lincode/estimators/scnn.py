@@ -248,8 +248,8 @@ class SCNN(BaseSCNN):
     The codes of the paper are those of ``SCNN(threshold="alpha", threshold_mode="soft",
     fit_gains=False, encoder_ridge=0)``.
 
-    Missing entries of X are NaN. ``fit`` treats them as unknowns of the energy, and ``reconstruct``
-    predicts them; see docs/missing.md.
+    Missing entries of X are NaN. ``fit`` replaces them by a linear prediction from the observed
+    ones, and ``reconstruct`` predicts them by the network; see docs/missing.md.
 
     References
     ----------
@@ -385,9 +385,9 @@ class SCNN(BaseSCNN):
         samples = check_samples(self, X, reset=True)
         n_threads = thread_count(self.n_jobs)
         with blas_threads(n_threads):
-            X, missing = samples.filled()
+            X, penalties = samples.filled()
         m = self._n_units(X.shape[1])
-        return MemoryRows(X, m, n_threads=n_threads, lengths=samples.lengths, missing=missing)
+        return MemoryRows(X, m, n_threads=n_threads, lengths=samples.lengths, penalties=penalties)
 
     def _first_weights(self, rows: RowSource, rng: np.random.RandomState) -> Start:
         return self._new_start(lambda indices: dense(rows.take(indices)), rows.shape, rng)

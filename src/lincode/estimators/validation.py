@@ -15,13 +15,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from lincode.core.arrays import RowLengths, is_lazy, scan_rows
-from lincode.core.missing_rows import fill_missing, scan_observed
+from lincode.core.missing import (
+    SecondMoments,
+    fill_missing,
+    penalty_factors,
+    predict_rows,
+    scan_observed,
+)
 from lincode.core.types import Array, Rows, canonical_rows
 from lincode.exceptions import InvalidInputError
 
@@ -56,7 +61,7 @@ class Constraint:
 
 def number(low: float, high: float = sys.float_info.max, *, integer: bool = False) -> Constraint:
     """Accept numbers, or integers, between ``low`` and ``high``."""
-    kind = numbers.Integral if integer else numbers.Real
+    kind: Any = numbers.Integral if integer else numbers.Real
     limit = "" if high >= sys.maxsize else f" and at most {high:.3g}"
 
     def accepts(value: Any) -> bool:
@@ -122,13 +127,13 @@ def check_matrix(name: str, array: Any, shape: tuple[int, int] | None, dtype: An
         raise InvalidInputError(f"{name} must not have masked entries; replace them with numbers.")
     try:
         array = array.toarray() if scipy.sparse.issparse(array) else array
-        array = np.asarray(check_array(array, dtype=dtype, input_name=name, order="C"))
+        matrix: Array = check_array(array, dtype=dtype, input_name=name, order="C")
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInputError(f"{name}: {error}") from error
-    if shape is not None and array.shape != shape:
-        hint = f"; rows are atoms: pass {name}.T if yours are columns" * (array.T.shape == shape)
-        raise InvalidInputError(f"{name} must have shape {shape}, got {array.shape}{hint}.")
-    return array
+    if shape is not None and matrix.shape != shape:
+        hint = f"; rows are atoms: pass {name}.T if yours are columns" * (matrix.T.shape == shape)
+        raise InvalidInputError(f"{name} must have shape {shape}, got {matrix.shape}{hint}.")
+    return matrix
 
 
 def unchanged_on_failure(method: Any) -> Any:
@@ -172,7 +177,7 @@ def check_rows(
     array become NaN.
     """
     if isinstance(X, np.ma.MaskedArray):
-        X = X.astype(X.dtype if X.dtype in FLOAT_DTYPES else np.float64).filled(np.nan)
+        X = np.ma.filled(X.astype(X.dtype if X.dtype in FLOAT_DTYPES else np.float64), np.nan)
     if not (reset or check_finite) and _is_valid(estimator, X):
         return X
     if is_lazy(X) and not hasattr(X, "__array__"):
@@ -271,17 +276,20 @@ class Samples:
     means: Array | None = None
     """The means of the observed entries of each feature; None if no entry is missing"""
 
-    def filled(self) -> tuple[Rows, NDArray[np.bool_] | None]:
-        """Return a copy of X with a prediction of missing entries, and which entries are missing.
+    def filled(self, moments: SecondMoments | None = None) -> tuple[Rows, Array | None]:
+        """Return X with a prediction of missing entries, and the penalties of the samples.
 
-        Without missing entries this is X itself and None.
+        The prediction uses second moments of other samples if they are given. Without missing
+        entries this is X itself and None.
         """
         if self.means is None:
             return self.X, None
-        missing = np.isnan(self.X)
-        X = np.array(self.X, order="C")
-        fill_missing(X, missing, self.means)
-        return X, missing
+        X, missing = np.array(self.X, order="C"), np.isnan(self.X)
+        if moments is None:
+            fill_missing(X, missing, self.means)
+        else:
+            predict_rows(X, missing, moments)
+        return X, penalty_factors(missing)
 
 
 def check_samples(

@@ -8,9 +8,6 @@ Training alternates between three convex steps, as in Algorithm 1 of the paper:
     D   Newton's method on the dual, or sweeps             core/dictionary.py
     C   ridge regression with a precomputed factorisation  core/ridge.py
 
-If entries of X are missing, they are unknowns of the energy, and a fourth step improves them
-(core/missing.py).
-
 With many rows, training starts on a small random subset, continues on subsets that are four times
 as large, and ends on all rows. The first iterations change D and C most, and a sample of the rows
 shows how nearly as well as all rows do. Each stage starts from D, C and the momentum of the one
@@ -191,9 +188,6 @@ class SCNNTraining:
         D, C, age = self.D, self.C, self.momentum.age
         self.update_codes(self.D, self.C)
         yield "codes"
-        if self.rows.has_missing:
-            self.update_missing()
-            yield "missing values"
         self.update_dictionary(self.step_tol, MAX_SWEEPS)
         yield "dictionary"
         if self.weights.eta > 0:
@@ -208,13 +202,11 @@ class SCNNTraining:
         This is Nesterov's momentum applied to the alternation. It needs about a third of the
         iterations. If the energy does not decrease, D and C are restored and the momentum is
         reset. The codes are then computed again until they are as good as before; if η = 0 the
-        problem may be too flat for that, so they are saved and restored, and so are the codes of
-        rows with missing entries. Returns whether the energy decreased.
+        problem may be too flat for that, so they are saved and restored. Returns whether the energy
+        decreased.
         """
         energy, D, C, momentum = self.energy(), self.D, self.C, self.momentum
-        stats, encoder_factor = self.stats, self.factor
-        is_saved = self.weights.eta == 0 or self.rows.has_missing
-        saved = self.rows.save_codes() if is_saved else None
+        stats, saved = self.stats, self.rows.save_codes() if self.weights.eta == 0 else None
         factor = min(momentum.age / (momentum.age + 3), MAX_MOMENTUM)
         extrapolated = D + factor * (D - momentum.D)
         self.D = project_unit_ball(extrapolated, positive=self.weights.positive_dict)
@@ -227,7 +219,7 @@ class SCNNTraining:
         self.D, self.C, self.momentum = D, C, Momentum(D, C)
         if saved is not None:
             self.rows.restore_codes(saved)
-            self.stats, self.factor = stats, encoder_factor
+            self.stats = stats
             self.step_tol /= 10
             return False
         while self.energy() > energy and self.step_tol > ROUNDING_TOL:
@@ -241,14 +233,6 @@ class SCNNTraining:
         tol = self.step_tol if tol is None else tol
         self.stats = self.rows.update_codes(problem, tol=tol, max_iter=MAX_CODE_STEPS)
         self.codes_computed = True
-
-    def update_missing(self) -> None:
-        """Do the X step. XᵀX changes, but the ridge ρ does not."""
-        self.stats = self.rows.update_missing(self.D, self.C, self.weights.eta)
-        factor = self.rows.factor()
-        self.factor = factor.with_ridge(self.factor.ridge / factor.mean_eigenvalue)
-        # The row space of X may have changed. The projection never increases the energy.
-        self.C = self.factor.project(self.C)
 
     def update_dictionary(self, tol: float, max_sweeps: int) -> None:
         """Do the D step."""

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from lincode.exceptions import EnergyIncreaseError, InvalidInputError
 
 try:  # since scikit-learn 1.9
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 
     HAS_CALLBACKS = True
 except ImportError:
@@ -99,7 +100,8 @@ class Progress:
         self, estimator: Any, max_iter: int | None = None, X: Any = None, y: Any = None
     ) -> None:
         self.estimator, self.data = estimator, {"X": X, "y": y}
-        self.context = self.task = None
+        self.context: Any = None
+        self.task: Any = None
         if HAS_CALLBACKS and max_iter is not None:
             self.context = estimator._init_callback_context(max_subtasks=max_iter)
             self.context.call_on_fit_task_begin(estimator=estimator, **self.data)

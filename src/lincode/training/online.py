@@ -14,13 +14,12 @@ digits, patches, spectra and activations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from lincode.core.arrays import gram, sample_indices, stack
@@ -29,7 +28,6 @@ from lincode.core.energy import CodeStats
 from lincode.core.init import nonnegative_atoms
 from lincode.core.lasso import CodeProblem
 from lincode.core.missing import SecondMoments
-from lincode.core.missing_rows import fill_missing, predict_rows
 from lincode.core.ridge import (
     CholeskyFactor,
     DirectFactor,
@@ -71,6 +69,9 @@ FINAL_TOL = 1e-3
 """The tolerance of the codes for which the encoder is fitted at the end."""
 THRESHOLD_ROWS = 1000
 """The number of rows from which the threshold of the initial codes is computed."""
+REPEATS = 5
+"""How often ``partial_fit`` repeats the updates of the first batch and of large batches, because it
+sees a batch only once. Repeated updates by small batches would overfit."""
 MAX_SMOOTHING, SMOOTHING_ROWS = 0.5, 5000
 """The weight of the newest batch in the smoothed energy is its number of rows divided by 5000, at
 most 0.5, but at least that of the other batches."""
@@ -149,35 +150,37 @@ class OnlineTraining:
             factor.mean_eigenvalue * np.count_nonzero(norms) / float(np.sum(norms**2))
         )
 
-    def predict(self, X: Array, missing: NDArray[np.bool_], means: Array) -> Array:
-        """Return X with a linear prediction of its missing entries from all rows seen so far."""
-        X = np.array(X, order="C")
+    def moments(self) -> SecondMoments:
+        """Return second moments of the rows seen so far, from which missing entries follow."""
         if self.XtX is None:
-            fill_missing(X, missing, means)
-        else:
-            predict_rows(X, missing, SecondMoments(self.XtX, is_factor=False))
-        return X
+            return SecondMoments.of_factor(self.D)
+        return SecondMoments(self.XtX, is_factor=False)
 
     def learn(
-        self, X: Rows, missing: NDArray[np.bool_] | None = None, *, keep_gram: bool = False
+        self, X: Rows, penalties: Array | None = None, *, keep_gram: bool = False
     ) -> MemoryRows:
         """Learn one more batch, and return its last part with its codes.
 
         A batch of more than ``batch_size`` rows is learned in several parts, each of which has rows
-        from the whole batch. If entries are missing, X must contain a prediction of them. XᵀX is
-        summed if ``keep_gram``, and always with the encoder term.
+        from the whole batch. ``penalties`` are factors of λ for each row. XᵀX is summed if
+        ``keep_gram``, and always with the encoder term.
         """
-        n_parts, energy = -(-X.shape[0] // self.batch_size), 0.0
-        for k in range(n_parts):
-            part = X[k::n_parts] if n_parts > 1 else X
-            holes = None if missing is None else missing[k::n_parts]
-            rows = MemoryRows(part, len(self.D), n_threads=self.n_threads, missing=holes)
+        energy = 0.0
+        for rows in self._parts(X, penalties):
             energy += self._learn_part(rows, keep_gram=keep_gram)
         self.n_batches += 1
         self._add_energy(energy / X.shape[0], X.shape[0])
         if self.recent is not None:
-            self.recent = self.recent.with_batch(X, missing)
+            self.recent = self.recent.with_batch(X, penalties)
         return rows
+
+    def _parts(self, X: Rows, penalties: Array | None) -> Iterator[MemoryRows]:
+        """Yield parts of at most ``batch_size`` rows, each with rows from the whole batch."""
+        n_parts = -(-X.shape[0] // self.batch_size)
+        for k in range(n_parts):
+            part = X[k::n_parts] if n_parts > 1 else X
+            factors = None if penalties is None else penalties[k::n_parts]
+            yield MemoryRows(part, len(self.D), n_threads=self.n_threads, penalties=factors)
 
     def _learn_part(self, rows: MemoryRows, *, keep_gram: bool) -> float:
         """Do one U step, one sweep of the D step and, with the encoder, one C step.
@@ -224,8 +227,6 @@ class OnlineTraining:
         )
         tol = ENCODER_CODE_TOL if eta > 0 else CODE_TOL
         present = rows.update_codes(problem, tol=tol, max_iter=MAX_CODE_STEPS)
-        if rows.has_missing:
-            present = rows.update_missing(D, C, eta)
         energy = _lasso_energy(present, D, problem, row_squares(rows.X))
         if eta > 0:
             energy += eta / len(D) * self._encoder_error(present, Z_squared)
@@ -305,9 +306,9 @@ class OnlineTraining:
         them.
         """
         assert self.recent is not None
-        X, missing = self.recent.rows()
+        X, penalties = self.recent.rows()
         assert self.stats is not None
-        rows = MemoryRows(X, len(self.D), n_threads=self.n_threads, missing=missing)
+        rows = MemoryRows(X, len(self.D), n_threads=self.n_threads, penalties=penalties)
         eta = self.weights.eta if self.uses_encoder else 0.0
         self._set_initial_codes(rows, eta)
         C = self.C if eta > 0 else np.zeros_like(self.C)
@@ -325,16 +326,22 @@ class OnlineTraining:
         return rows, trained
 
     def learn_and_finish(
-        self, X: Rows, missing: NDArray[np.bool_] | None = None
+        self, X: Rows, penalties: Array | None = None
     ) -> tuple[MemoryRows, Trained]:
         """Learn one more batch, and fit the encoder to the sums over the stream.
 
         If XᵀX would be too large, the encoder is fitted to the recent rows.
         """
-        wide = is_wide_stream(X.shape[1])
+        wide, n_seen = is_wide_stream(X.shape[1]), self.n_seen
         if wide and self.recent is None:
             self.recent = RecentRows(n_calibration_rows(len(self.D)))
-        rows = self.learn(X, missing, keep_gram=not wide)
+        rows = self.learn(X, penalties, keep_gram=not wide)
+        repeats = REPEATS if n_seen == 0 or X.shape[0] >= self.batch_size else 1
+        for _ in range(repeats - 1):
+            for part in self._parts(X, penalties):
+                self._learn_part(part, keep_gram=not wide)
+                rows = part
+        self.n_seen = n_seen + X.shape[0]
         if wide:
             return self.finish()
         assert self.stats is not None
@@ -362,7 +369,7 @@ def _lasso_energy(stats: CodeStats, D: Array, problem: CodeProblem, squares: Arr
     D Dᵀ/p is the Hessian H of the problem without η/m on its diagonal.
     """
     p = D.shape[1]
-    total = float(np.sum(squares, dtype=np.float64)) + stats.prediction_error
+    total = float(np.sum(squares, dtype=np.float64))
     quadratic = np.vdot(stats.UtU, problem.H) - problem.mu * np.trace(stats.UtU)
     error = (total - 2 * np.vdot(stats.UtX, D)) / p + quadratic
     return float(max(error, 0.0) + 2 * problem.tau * stats.l1)
@@ -370,25 +377,24 @@ def _lasso_energy(stats: CodeStats, D: Array, problem: CodeProblem, squares: Arr
 
 @dataclass(frozen=True)
 class RecentRows:
-    """The last batches of a stream, with about ``limit`` rows, and their missing entries."""
+    """The last batches of a stream, with about ``limit`` rows, and their penalties."""
 
     limit: int
-    batches: tuple[tuple[Rows, NDArray[np.bool_] | None], ...] = ()
+    batches: tuple[tuple[Rows, Array | None], ...] = ()
 
-    def with_batch(self, X: Rows, missing: NDArray[np.bool_] | None = None) -> RecentRows:
+    def with_batch(self, X: Rows, penalties: Array | None = None) -> RecentRows:
         """Return the rows with one more batch, without the oldest ones that are not needed."""
-        batches = (*self.batches, (X, missing))
+        batches = (*self.batches, (X, penalties))
         while sum(X.shape[0] for X, _ in batches[1:]) >= self.limit:
             batches = batches[1:]
         return RecentRows(self.limit, batches)
 
-    def rows(self) -> tuple[Rows, NDArray[np.bool_] | None]:
-        """Return the rows as one matrix, and which entries are missing."""
+    def rows(self) -> tuple[Rows, Array | None]:
+        """Return the rows as one matrix, and their penalties."""
         X = stack([X for X, _ in self.batches])
-        if all(missing is None for _, missing in self.batches):
+        if all(penalties is None for _, penalties in self.batches):
             return X, None
-        holes = [np.zeros(X.shape, bool) if holes is None else holes for X, holes in self.batches]
-        return X, np.concatenate(holes)
+        return X, np.concatenate([np.ones(X.shape[0]) if f is None else f for X, f in self.batches])
 
 
 class BatchStopping:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import Protocol
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from lincode.core.arrays import RowLengths, blocks, dense, dense_blocks, gram, scan_rows
 from lincode.core.energy import CodeStats
 from lincode.core.lasso import CodeProblem, Codes, code_step
-from lincode.core.missing import MissingProblem, penalty_factors, prediction_error
 from lincode.core.ridge import EncoderFactor, factor_gram, factor_transposed
 from lincode.core.threshold import Thresholding, encode
 from lincode.core.types import Array, Rows, row_squares
@@ -57,24 +55,17 @@ class RowSource(Protocol):
     def dtype(self) -> np.dtype[np.floating]:
         """The dtype of X, which is also that of the codes: float32 or float64."""
 
-    @property
-    def has_missing(self) -> bool:
-        """Whether some entries of X are missing, so that ``update_missing`` must be called."""
-
     def row_lengths(self) -> RowLengths:
         """Return the length of the longest row and the mean length."""
 
     def factor(self) -> EncoderFactor:
-        """Return the factorisation of XᵀX, which ``update_missing`` changes."""
+        """Return the factorisation of XᵀX."""
 
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order, as an array or CSR matrix."""
 
     def take_codes(self, indices: NDArray[np.intp]) -> Array:
         """Return the present codes of the rows with the given indices."""
-
-    def take_missing(self, indices: NDArray[np.intp]) -> NDArray[np.bool_] | None:
-        """Return which entries of these rows are missing, or None if none are."""
 
     def subset(self, indices: NDArray[np.intp]) -> RowSource:
         """Return a row source in memory of the rows with the given indices; its codes are zero."""
@@ -83,10 +74,10 @@ class RowSource(Protocol):
         """Set the codes to those of the encoder C."""
 
     def save_codes(self) -> object:
-        """Return a copy of the present codes and missing entries for ``restore_codes``."""
+        """Return a copy of the present codes for ``restore_codes``."""
 
     def restore_codes(self, saved: object) -> None:
-        """Set the codes and the missing entries to those that ``save_codes`` returned."""
+        """Set the codes to those that ``save_codes`` returned."""
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
@@ -96,9 +87,6 @@ class RowSource(Protocol):
 
         They must be summed in an order that does not depend on the number of threads or workers.
         """
-
-    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
-        """Do the X step for the missing entries and return the statistics of the present codes."""
 
     def code_residual(self, problem: CodeProblem) -> float:
         """Return the largest optimality residual of the present codes."""
@@ -192,9 +180,8 @@ class MemoryRows:
         The number of threads.
     lengths : RowLengths, default=None
         The row lengths, if they are known already.
-    missing : bool array of shape (N, p), default=None
-        Which entries of X are missing. X must be a dense array with a prediction of these entries
-        (``fill_missing``), which ``update_missing`` overwrites.
+    penalties : array of shape (N,), default=None
+        A factor of λ for each row; see ``core/missing.py``.
     """
 
     def __init__(
@@ -204,16 +191,11 @@ class MemoryRows:
         *,
         n_threads: int,
         lengths: RowLengths | None = None,
-        missing: NDArray[np.bool_] | None = None,
+        penalties: Array | None = None,
     ) -> None:
         self.X, self.n_threads = X, n_threads
         _check_training_memory(X, m)
-        if missing is not None:
-            # Features that are zero in all rows stay zero, without rounding errors.
-            missing = missing & X.any(axis=0)
-        self.missing = missing
-        self.penalties = None if missing is None else penalty_factors(missing)
-        self.prediction = None if missing is None else X.copy()
+        self.penalties = penalties
         self.U: Array = np.zeros((X.shape[0], m), dtype=X.dtype)
         self._lengths = lengths
         self._factor: EncoderFactor | None = None
@@ -242,11 +224,6 @@ class MemoryRows:
             self._factor = factor_rows(self.X, self.n_threads)
         return self._factor
 
-    @property
-    def has_missing(self) -> bool:
-        """Whether some entries of X are missing."""
-        return self.missing is not None
-
     def take(self, indices: NDArray[np.intp]) -> Rows:
         """Return the rows with the given indices, in that order."""
         return self.X[indices]
@@ -255,18 +232,11 @@ class MemoryRows:
         """Return the present codes of the rows with the given indices."""
         return self.U[indices]
 
-    def take_missing(self, indices: NDArray[np.intp]) -> NDArray[np.bool_] | None:
-        """Return which entries of these rows are missing, or None if none are."""
-        return None if self.missing is None else self.missing[indices]
-
     def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
         """Return a row source of a copy of the rows with the given indices; its codes are zero."""
-        X = self.X if self.prediction is None else self.prediction
+        penalties = None if self.penalties is None else self.penalties[indices]
         return MemoryRows(
-            X[indices],
-            self.U.shape[1],
-            n_threads=self.n_threads,
-            missing=self.take_missing(indices),
+            self.X[indices], self.U.shape[1], n_threads=self.n_threads, penalties=penalties
         )
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
@@ -279,17 +249,12 @@ class MemoryRows:
             encode(self.X[rows], C, thresholding, out=self.U[rows])
 
     def save_codes(self) -> object:
-        """Return a copy of the present codes and missing entries for ``restore_codes``."""
-        return self.U.copy() if self.missing is None else (self.U.copy(), self.X[self.missing])
+        """Return a copy of the present codes for ``restore_codes``."""
+        return self.U.copy()
 
     def restore_codes(self, saved: object) -> None:
-        """Set the codes and the missing entries to those that ``save_codes`` returned."""
-        if self.missing is None:
-            self.U[...] = np.asarray(saved)
-            return
-        assert isinstance(saved, tuple)
-        self.U[...], self.X[self.missing] = saved
-        self._factor = None
+        """Set the codes to those that ``save_codes`` returned."""
+        self.U[...] = np.asarray(saved)
 
     def stats(self) -> CodeStats:
         """Return the statistics of the present codes."""
@@ -313,20 +278,6 @@ class MemoryRows:
                 U[block], residual = codes.U, max(residual, codes.residual)
             return self._stats_of(rows, residual)
 
-        return self._sum(update)
-
-    def update_missing(self, D: Array, C: Array, eta: float) -> CodeStats:
-        """Do the X step for all missing entries and return the statistics of the present codes."""
-        assert self.missing is not None
-        assert self.prediction is not None
-        problem = MissingProblem(D, C, eta, self.dtype)
-        missing, prediction = self.missing, self.prediction
-
-        def update(rows: slice) -> CodeStats:
-            problem.step(self.X[rows], self.U[rows], prediction[rows], missing[rows])
-            return self._stats_of(rows)
-
-        self._factor = None
         return self._sum(update)
 
     def code_residual(self, problem: CodeProblem) -> float:
@@ -365,11 +316,7 @@ class MemoryRows:
 
     def _stats_of(self, rows: slice, residual: float = 0.0) -> CodeStats:
         f = None if self.penalties is None else self.penalties[rows]
-        stats = CodeStats.of(self.U[rows], self.X[rows], residual, penalties=f)
-        if self.prediction is None:
-            return stats
-        error = prediction_error(self.X[rows], self.prediction[rows])
-        return replace(stats, prediction_error=error)
+        return CodeStats.of(self.U[rows], self.X[rows], residual, penalties=f)
 
     def _sum(self, stats_of: Callable[[slice], CodeStats]) -> CodeStats:
         return reduce(add, ordered_map(stats_of, chunks(*self.U.shape), self.n_threads))
