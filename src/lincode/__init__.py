@@ -1,6 +1,6 @@
 """lincode: sparse codes that cost one matrix product."""
 
-from lincode.core.prox import soft_threshold
+from lincode.core.threshold import soft_threshold
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
 from lincode.estimators.scnn import SCNN

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.calibration import n_calibration_rows
 from lincode.core.energy import lam_max
-from lincode.core.types import Rows
+from lincode.core.arrays import Rows
 from lincode.estimators import scnn as local
 from lincode.estimators.calibration import REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT
 from lincode.estimators.checkpoint import N_COMPARED_ROWS, Checkpoint, describe_data

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lincode.core.accelerated_steps import N_FIRST_STEPS, Iterate
-from lincode.core.code_step import CodeProblem, _Block, code_step, code_violation
-from lincode.core.proximal_step import measure_rows, step_rows
+from lincode.core.accelerated import N_FIRST_STEPS, Iterate, measure_rows, step_rows
+from lincode.core.lasso import CodeProblem, _Block, code_step, code_violation
 
 
 def shared_direction(eta: float, *, positive: bool = False, dtype: Any = np.float64) -> Any:

@@ -12,17 +12,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize, nnls
 from sklearn.linear_model import Ridge
 
-from lincode.core.calibration import (
+from lincode.core.energy import CodeStats
+from lincode.core.ridge import encoder_step, factor_gram
+from lincode.core.threshold import Thresholding, matching_threshold
+from lincode.encoder.calibration import (
     DECODER_RIDGE,
     GAIN_RIDGE,
     CodedRows,
     fit_decoder,
     fit_gains,
     leave_one_out_outputs,
-    matching_threshold,
 )
-from lincode.core.encoder_step import Thresholding, encoder_step, factor_gram
-from lincode.core.energy import CodeStats
 from lincode.rows.memory import factor_rows
 
 SHAPES = [(40, 10), (14, 30)]

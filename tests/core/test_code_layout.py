@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from lincode.core.code_layout import compress_rows, split_signs
+from lincode.core.threshold import compress_rows, split_signs
 
 DTYPES = (np.float32, np.float64)
 VALUES = (-2.5, -0.0, 0.0, 1.0)

@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
-from lincode.core import code_step as code_step_module
-from lincode.core.accelerated_steps import Iterate
-from lincode.core.code_step import (
-    CodeProblem,
-    _leading_eigenvalues,
-    code_step,
-    code_violation,
-)
+from lincode.core import lasso as code_step_module
+from lincode.core.accelerated import Iterate
 from lincode.core.energy import energy
+from lincode.core.lasso import CodeProblem, _leading_eigenvalues, code_step, code_violation
 
 
 @pytest.fixture(autouse=True, params=["with the active-set method", "without"])

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso
 
-from lincode.core.conjugate_gradient import smooth_penalty_codes, smooth_penalty_energy
-from lincode.core.smooth_functions import L1_SMOOTHING, PENALTIES
+from lincode.core.smooth import L1_SMOOTHING, PENALTIES, smooth_penalty_codes, smooth_penalty_energy
 
 
 def problem(seed: int = 0, N: int = 20, m: int = 12, p: int = 9) -> tuple[Any, Any]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from lincode.core import dictionary_step as module
-from lincode.core.dictionary_step import (
+from lincode.core import dictionary as module
+from lincode.core.dictionary import (
     dictionary_objective,
     dictionary_residual,
     dictionary_step,

@@ -7,18 +7,16 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core.calibration import matching_threshold
-from lincode.core.encoder_step import (
+from lincode.core.energy import CodeStats
+from lincode.core.threshold import soft_threshold
+from lincode.core.ridge import (
     DirectFactor,
-    Thresholding,
-    encode,
     encoder_residual,
     encoder_step,
     factor_gram,
     factor_transposed,
 )
-from lincode.core.energy import CodeStats
-from lincode.core.prox import soft_threshold
+from lincode.core.threshold import Thresholding, encode, matching_threshold
 from lincode.rows.memory import direct_factor
 
 

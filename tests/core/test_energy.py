@@ -7,13 +7,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core.energy import (
-    CodeStats,
-    energy,
-    energy_from_stats,
-    lam_max,
-    rounding_of_energy,
-)
+from lincode.core.energy import CodeStats, energy, energy_from_stats, lam_max, rounding_of_energy
 from lincode.rows.memory import factor_rows, scan_rows
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core.init import (
+from lincode.core.dictionary import (
     Start,
     nonnegative_atoms,
     paper_start,

@@ -8,13 +8,12 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core import iterative_factor
-from lincode.core.calibration import fold_outputs, leave_one_out_outputs
-from lincode.core.encoder_step import choose_ridge, encoder_residual, encoder_step
+from lincode.core import wide as iterative_factor
 from lincode.core.energy import CodeStats
-from lincode.core.iterative_factor import IterativeFactor, lanczos_quadrature
-from lincode.core.stream_gram import StreamGram
-from lincode.core.types import column_squares
+from lincode.core.ridge import choose_ridge, encoder_residual, encoder_step
+from lincode.core.arrays import column_squares
+from lincode.core.wide import IterativeFactor, StreamGram, lanczos_quadrature
+from lincode.encoder.calibration import fold_outputs, leave_one_out_outputs
 from lincode.rows.memory import direct_factor
 
 SHAPES = [(60, 25), (25, 60), (40, 40), (3, 1), (1, 3), (1, 1)]

@@ -9,15 +9,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso
 
 from lincode.core.energy import CodeStats, energy
-from lincode.core.missing_codes import PatternProblem, patterns
-from lincode.core.missing_fill import FILL_RIDGE, SecondMoments, predict_missing
-from lincode.core.missing_step import (
+from lincode.core.missing import (
+    FILL_RIDGE,
     KAPPA,
     MissingProblem,
+    PatternProblem,
+    SecondMoments,
+    patterns,
     penalty_factors,
+    predict_missing,
     prediction_error,
 )
-from lincode.core.observed_calibration import ObservedRows
+from lincode.encoder.calibration import ObservedRows
 
 LAM = 0.05
 

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import orthogonal_mp_gram
 
-from lincode.core.debias import debias
-from lincode.core.omp import MatchingProblem, squared_lengths
+from lincode.core.greedy import MatchingProblem, debias, squared_lengths
 
 
 def unit_atoms(m: int, p: int, seed: int = 0, dtype: Any = np.float64) -> Any:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from lincode.core.code_step import code_violation
-from lincode.core.prox import project_unit_ball, soft_threshold
-from lincode.core.proximal_step import soft_threshold_along
+from lincode.core.accelerated import soft_threshold_along
+from lincode.core.lasso import code_violation
+from lincode.core.dictionary import project_unit_ball
+from lincode.core.threshold import soft_threshold
 
 
 @pytest.mark.parametrize("positive", [False, True])

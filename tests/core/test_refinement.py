@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from lincode.core import refinement
-from lincode.core.calibration import CodedRows, fit_decoder
-from lincode.core.encoder_step import Thresholding
-from lincode.core.refinement import (
+from lincode.core.threshold import Thresholding
+from lincode.encoder import refinement
+from lincode.encoder.calibration import CodedRows, fit_decoder
+from lincode.encoder.refinement import (
     _Coder,
     _decreasing_step,
     _encoder_change,

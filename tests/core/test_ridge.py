@@ -11,14 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
 from lincode import SCNN, MiniBatchSCNN
-from lincode.core.encoder_step import (
+from lincode.core.energy import CodeStats, energy, energy_from_stats
+from lincode.core.ridge import (
     RIDGE_RATIOS,
     choose_ridge,
     encoder_residual,
     encoder_step,
     factor_gram,
 )
-from lincode.core.energy import CodeStats, energy, energy_from_stats
 from lincode.rows.memory import direct_factor, factor_rows
 
 SHAPES = [(60, 12), (12, 40), (12, 12)]

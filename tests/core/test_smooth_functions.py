@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lincode.core.smooth_functions import ACTIVATIONS, L1_SMOOTHING, PENALTIES
+from lincode.core.smooth import ACTIVATIONS, L1_SMOOTHING, PENALTIES
 
 Z = np.linspace(-4, 4, 81)  # includes 0
 STEP = 1e-6

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lincode.core.encoder_step import Thresholding, encode
-from lincode.core.threshold import apply_hard, apply_soft, apply_top_k
+from lincode.core.threshold import Thresholding, apply_hard, apply_soft, apply_top_k, encode
 from lincode.exceptions import InvalidInputError
 
 MODES = ("soft", "hard", "top_k")

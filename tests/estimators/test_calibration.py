@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 import lincode
 from lincode import SCNN, MiniBatchSCNN
-from lincode.core.prox import soft_threshold
+from lincode.core.threshold import soft_threshold
 from lincode.exceptions import InvalidInputError
 
 MODES = ("soft", "hard", "top_k")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from lincode.core.code_step import CodeProblem, code_step
 from lincode.core.encoder_step import EncoderFactor, Thresholding, encode, factor_gram
 from lincode.core.energy import CodeStats
-from lincode.core.init import Start, start_from_data
-from lincode.core.types import Array, Rows
+from lincode.core.dictionary import Start, start_from_data
+from lincode.core.arrays import Array, Rows
 from lincode.networks.scnn import EnergyWeights, SCNNTraining
 from lincode.networks.training import Outcome, train
 from lincode.rows.memory import MemoryRows

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lincode.core.energy import energy
-from lincode.core.init import Start, paper_start, start_from_data
+from lincode.core.dictionary import Start, paper_start, start_from_data
 from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining, atom_signs
 from lincode.networks.scnn_paper import PaperTraining
 from lincode.networks.training import train

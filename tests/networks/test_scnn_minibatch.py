@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from lincode.core.dictionary_step import dictionary_residual
 from lincode.core.encoder_step import encoder_residual, factor_gram
-from lincode.core.init import Start, start_from_data
+from lincode.core.dictionary import Start, start_from_data
 from lincode.networks import scnn_minibatch
 from lincode.networks.scnn import EnergyWeights, SCNNTraining
 from lincode.networks.scnn_minibatch import Stream

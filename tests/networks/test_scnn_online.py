@@ -16,7 +16,7 @@ from lincode.core.encoder_step import (
     factor_gram,
 )
 from lincode.core.energy import CodeStats, energy
-from lincode.core.init import start_from_data
+from lincode.core.dictionary import start_from_data
 from lincode.networks.scnn import EnergyWeights
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.scnn_online import (

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import DirectFactor, Thresholding, encoder_step
 from lincode.core.energy import CodeStats
-from lincode.core.prox import soft_threshold
+from lincode.core.threshold import soft_threshold
 from lincode.rows import memory
 from lincode.rows.batches import BatchRows
 from lincode.rows.memory import (

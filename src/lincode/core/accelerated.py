@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array
 from lincode.core.compiler import compiled, inlined
-from lincode.core.types import Array
 
 if TYPE_CHECKING:
     from lincode.core.lasso import CodeProblem
@@ -47,7 +47,7 @@ class Iterate:
         self.U_old, self.UH_old = U.copy(), UH.copy()
         self.n_steps = 0
         self.age = np.zeros(len(U), dtype=U.dtype)  # steps since the last restart of a row
-        self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of soft_threshold_along
+        self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of _find_root
         self.is_heavy = np.full(len(U), problem.mu > 0)  # whether heavy-ball steps are allowed
 
     def select(self, kept: NDArray[np.bool_]) -> Iterate:
@@ -105,56 +105,6 @@ ROUNDING_FACTOR = 4
 """Values of ψ below this many machine epsilons of ``at`` are indistinguishable from zero."""
 
 
-def soft_threshold_along(
-    Z: Array,
-    t: float,
-    v: Array,
-    rho: float,
-    at: Array,
-    *,
-    slope: Array,
-    positive: bool = False,
-    rtol: float = ROOT_RTOL,
-) -> Array:
-    """Compute argmin_V  ½‖V − Z‖² + ½ρ (V·v − at)² + t‖V‖₁ for each row.
-
-    This is a soft threshold in a metric with one stiff direction v, ‖v‖ = 1. With
-    κ = V·v − at the minimiser is V = soft_threshold(Z − ρκ v, t), so each row has one scalar
-    unknown: the root of ψ(κ) = κ + at − V(κ)·v. The function ψ increases with slope
-    1 + ρ Σ v², where the sum is over the non-zero entries of V. The root is found by Newton steps,
-    with bisection where a step leaves the bracket.
-
-    Parameters
-    ----------
-    Z : array of shape (n, m)
-        The input.
-    t : float
-        The threshold.
-    v : array of shape (m,)
-        The stiff direction.
-    rho : float
-        The additional stiffness along v.
-    at : array of shape (n,)
-        The target of V·v in each row.
-    slope : array of shape (n,)
-        An estimate of ψ' for the first step. It is overwritten by the last slope computed.
-    positive : bool, default=False
-        Whether to minimise over V ≥ 0 only.
-    rtol : float, default=ROOT_RTOL
-        The relative accuracy of κ.
-
-    Returns
-    -------
-    V : array of shape (n, m)
-    """
-    V, number = np.empty_like(Z), Z.dtype.type
-    high = number(t)
-    zeros = number(-np.inf) if positive else -high, high
-    accuracy = number(rtol), number(ROUNDING_FACTOR * np.finfo(Z.dtype).eps)
-    _soft_threshold_along(Z, v, number(rho), at, slope, zeros, accuracy, V)
-    return V
-
-
 def step_rows(
     arrays: tuple[Array, Array, Array, Array, Array],
     v: Array,
@@ -165,29 +115,16 @@ def step_rows(
     positive: bool,
     slope: Array,
 ) -> Array:
-    """Do a proximal step for each row. It overwrites the second array.
+    """Do a proximal step for each row, with ``arrays`` U, U_old, UH, UH_old and b.
 
-    Parameters
-    ----------
-    arrays : U, U_old, UH, UH_old, b, each of shape (n, m)
-        The codes, those before the last step, their products with H, and b.
-    v, rho
-        The direction that is treated separately, and its additional stiffness.
-    lengths : array of shape (n,)
-        The step lengths α.
-    momenta : two arrays of shape (n,)
-        β and γ. With Y = U + β (U − U_old) and the gradient G at U + γ (U − U_old), a step is
+    With Y = U + β (U − U_old) and the gradient G at U + γ (U − U_old), where β and γ are the
+    ``momenta``, and with the ``lengths`` α, a step is
+
         V = argmin_V  α G·V + ½‖V − Y‖² + ½ρ ((V − Y)·v)² + α τ‖V‖₁.
-    tau, positive
-        The penalty, and whether V ≥ 0.
-    slope : array of shape (n,)
-        The last slopes of ``soft_threshold_along``, which are overwritten.
 
-    Returns
-    -------
-    uphill : array of shape (n,)
-        (Y − V) M (V − U) for the metric M = I + ρ v vᵀ. A positive value shows that the momentum
-        points uphill (O'Donoghue and Candès 2015).
+    It overwrites U_old. The ``slope`` is that of ``_find_root``. Return (Y − V) M (V − U) of each
+    row for the metric M = I + ρ v vᵀ. A positive value shows that the momentum points uphill
+    (O'Donoghue and Candès 2015).
     """
     number = v.dtype.type
     uphill = np.empty(len(lengths), v.dtype)
@@ -276,18 +213,15 @@ def _write_step(u: Any, y: Any, z: Any, v: Any, rho: Any, shift: Any, zeros: Any
     return product + rho * left_along * moved_along
 
 
-@compiled
-def _soft_threshold_along(
-    Z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accuracy: Any, V: Any
-) -> None:
-    for i in range(len(Z)):
-        kappa, slope[i] = _find_root(Z[i], v, rho, at[i], slope[i], zeros, accuracy)
-        _write_step(Z[i], Z[i], Z[i], v, rho, rho * kappa, zeros, V[i])
-
-
 @inlined
 def _find_root(z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accuracy: Any) -> Any:
-    """Return κ and the last slope of ψ, as ``soft_threshold_along`` says."""
+    """Find the minimiser of ½‖x − z‖² + ½ρ (x·v − at)² + t‖x‖₁, with ‖v‖ = 1.
+
+    With κ = x·v − at it is soft_threshold(z − ρκ v, t), so that κ is the root of
+    ψ(κ) = κ + at − x(κ)·v. The function ψ increases with slope 1 + ρ Σ v², where the sum is over
+    the non-zeros of x. The root is found by Newton steps, with bisection where a step leaves the
+    bracket. Return κ and the last slope, which is a good first slope for the next root.
+    """
     zero, one, half = z.dtype.type(0), z.dtype.type(1), z.dtype.type(0.5)
     rtol, rounding = accuracy
     along, _ = _product_along(z, v, zero, zeros)

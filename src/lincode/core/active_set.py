@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array
 from lincode.core.compiler import compiled, inlined
-from lincode.core.types import Array
 
 if TYPE_CHECKING:
     from lincode.core.lasso import CodeProblem

@@ -2,11 +2,11 @@
 
     E(U, D, C) = 1/p ‖X − U D‖²  +  η/m (‖U − X Cᵀ‖² + ρ‖C‖²)  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
-The paper uses η = 1 and ρ = 0. Rows may have weights, by which their terms are multiplied. If
-entries of a row are missing, they are unknowns of E (``missing.py``), and λ of this row is
-multiplied by a factor, its ``penalty``. The D step, the C step and the energy need the rows only
-through ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX. All of these are sums over rows, so rows
-in threads, in batches or on several machines are handled by the same algorithm.
+The paper uses η = 1 and ρ = 0. If entries of a row are missing, they are unknowns of E
+(``missing.py``), and λ of this row is multiplied by a factor, its ``penalty``. The D step, the C
+step and the energy need the rows only through ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX.
+All of these are sums over rows, so rows in threads, in batches or on several machines are handled
+by the same algorithm.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array, Rows
 from lincode.core.ridge import EncoderFactor
-from lincode.core.types import Array, Rows
 
 ROUNDING_FACTOR = 20
 """Safety factor of the bound on rounding errors in ``energy_from_stats``."""
@@ -43,48 +43,25 @@ class CodeStats:
     used: Array
     """The number of rows with a non-zero code for each unit, shape (m,)"""
     n: float
-    """The number of rows, or the sum of their weights"""
+    """The number of rows"""
     residual: float = 0.0
     """The largest optimality residual of any row's code; combined by the maximum"""
-    prediction_error: float = 0.0
-    """The term of missing entries that is added to ‖X − U D‖²"""
 
     @classmethod
     def of(
-        cls,
-        U: Array,
-        X: Rows,
-        residual: float = 0.0,
-        *,
-        weights: Array | None = None,
-        penalties: Array | None = None,
+        cls, U: Array, X: Rows, residual: float = 0.0, *, penalties: Array | None = None
     ) -> CodeStats:
-        """Compute the statistics of one block of rows, which may have weights and penalties."""
-        if weights is not None or penalties is not None:
-            return cls._of_weighted(U, X, residual, weights, penalties)
+        """Compute the statistics of one block of rows, which may have penalties."""
+        if penalties is None:
+            l1 = float(np.abs(U).sum(dtype=np.float64))
+        else:
+            l1 = float(penalties @ np.abs(U).sum(axis=1, dtype=np.float64))
         return cls(
             UtU=(U.T @ U).astype(np.float64, copy=False),
             UtX=np.asarray(U.T @ X, dtype=np.float64),
-            l1=float(np.abs(U).sum(dtype=np.float64)),
+            l1=l1,
             used=np.count_nonzero(U, axis=0).astype(np.float64),
             n=U.shape[0],
-            residual=residual,
-        )
-
-    @classmethod
-    def _of_weighted(
-        cls, U: Array, X: Rows, residual: float, weights: Array | None, penalties: Array | None
-    ) -> CodeStats:
-        w = np.ones(len(U)) if weights is None else weights
-        root = np.sqrt(w).astype(U.dtype)[:, None]
-        scaled = U if weights is None else root * U  # the product with itself is symmetric
-        l1 = np.abs(U).sum(axis=1, dtype=np.float64)
-        return cls(
-            UtU=(scaled.T @ scaled).astype(np.float64, copy=False),
-            UtX=np.asarray((U if weights is None else root * scaled).T @ X, dtype=np.float64),
-            l1=float(w @ (l1 if penalties is None else penalties * l1)),
-            used=np.asarray(w @ (U != 0)),
-            n=float(w.sum()),
             residual=residual,
         )
 
@@ -96,7 +73,6 @@ class CodeStats:
             used=self.used + other.used,
             n=self.n + other.n,
             residual=max(self.residual, other.residual),
-            prediction_error=self.prediction_error + other.prediction_error,
         )
 
     def without(self, units: NDArray[np.intp]) -> CodeStats:
@@ -119,7 +95,6 @@ class CodeStats:
             used=weight * self.used,
             n=weight * self.n,
             residual=self.residual,
-            prediction_error=weight * self.prediction_error,
         )
 
 
@@ -132,16 +107,15 @@ def energy(
     eta: float = 1.0,
     ridge: float = 0.0,
     *,
-    weights: Array | None = None,
     penalties: Array | None = None,
 ) -> float:
-    """Compute E in float64 from its definition. X is dense; rows may have weights and penalties."""
+    """Compute E in float64 from its definition. X is dense; rows may have penalties."""
     m, p = D.shape
     X, U, D, C = (np.asarray(A, dtype=np.float64) for A in (X, U, D, C))
-    w, f = (1.0 if factors is None else factors[:, None] for factors in (weights, penalties))
-    reconstruction = np.sum(w * (X - U @ D) ** 2) / p
-    encoder = (np.sum(w * (U - X @ C.T) ** 2) + ridge * np.sum(C**2)) / m
-    return float(reconstruction + eta * encoder + 2 * lam / m * np.sum(w * f * np.abs(U)))
+    f = 1.0 if penalties is None else penalties[:, None]
+    reconstruction = np.sum((X - U @ D) ** 2) / p
+    encoder = (np.sum((U - X @ C.T) ** 2) + ridge * np.sum(C**2)) / m
+    return float(reconstruction + eta * encoder + 2 * lam / m * np.sum(f * np.abs(U)))
 
 
 def energy_of_rows(X: Rows, U: Array, D: Array, C: Array, lam: float, eta: float = 1.0) -> float:
@@ -176,7 +150,6 @@ def energy_from_stats(
     m, p = D.shape
     reconstruction = factor.trace - 2 * np.vdot(stats.UtX, D) + np.vdot(stats.UtU, D @ D.T)
     encoder = np.trace(stats.UtU) - 2 * np.vdot(stats.UtX, C) + factor.quadratic(C)
-    reconstruction += stats.prediction_error
     # Both terms are squared norms; rounding may make them slightly negative.
     return float(
         max(reconstruction, 0.0) / p + eta * max(encoder, 0.0) / m + 2 * lam / m * stats.l1

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from lincode.core.arrays import Array, Rows, row_squares
 from lincode.core.compiler import compiled, inlined
-from lincode.core.types import Array, Rows, row_squares
 
 MIN_PIVOT_EPS = 100
 """An atom depends on the chosen ones if s[j] is below this many machine epsilons, divided by the
@@ -65,22 +65,10 @@ class MatchingProblem:
         tol: float,
         least_squares: bool = False,
     ) -> None:
-        """Write the codes of rows to U.
+        """Write codes with at most ``n_nonzero`` non-zeros to U, for b = X Dᵀ and ‖x‖² of each row.
 
-        Parameters
-        ----------
-        U : array of shape (n, m)
-            Where the codes are written.
-        b : array of shape (n, m)
-            The products X Dᵀ.
-        squares : array of shape (n,)
-            ‖x‖² of each row.
-        n_nonzero : int
-            The largest number of non-zeros of a row.
-        tol : float
-            A row is finished when its squared residual is at most this.
-        least_squares : bool, default=False
-            Whether atoms are chosen by orthogonal least squares.
+        A row is finished when its squared residual is at most ``tol``. With ``least_squares``,
+        atoms are chosen by orthogonal least squares.
         """
         m = len(self.H)
         U[...] = 0
@@ -286,25 +274,11 @@ class GreedyCoder:
 
 
 def debias(U: Array, b: Array, H: Array, *, positive: bool) -> Array:
-    """Return least-squares codes on the support of U.
+    """Return least-squares codes on the support of U, for b = X Dᵀ and H = D Dᵀ.
 
-    Atoms that depend on others of the support get the code 0. With ``positive``, the unit with
-    the lowest code leaves the support until no code is negative.
-
-    Parameters
-    ----------
-    U : array of shape (n, m)
-        Codes.
-    b : array of shape (n, m)
-        The products X Dᵀ.
-    H : array of shape (m, m)
-        The products D Dᵀ.
-    positive : bool
-        Whether the codes must be at least 0.
-
-    Returns
-    -------
-    array of shape (n, m)
+    The ℓ1 penalty makes codes smaller than these. Atoms that depend on others of the support get
+    the code 0. With ``positive``, the unit with the lowest code leaves the support until no code
+    is negative.
     """
     V = np.zeros(U.shape, dtype=U.dtype)
     largest = int(np.count_nonzero(U, axis=1).max(initial=0))

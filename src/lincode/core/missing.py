@@ -23,14 +23,15 @@ from scipy.sparse import issparse
 
 from lincode.core.arrays import (
     SCAN_ENTRIES,
+    Array,
     RowLengths,
+    Rows,
     blocks,
     dense_blocks,
     gram,
     sample_indices,
 )
 from lincode.core.lasso import Coder
-from lincode.core.types import Array, Rows
 
 FILL_RIDGE = 0.1
 """ρ relative to the mean of the diagonal of G."""

@@ -4,20 +4,21 @@
 
 The paper uses ρ = 0. For fixed codes the ridge is equivalent to noise of variance ρ/N on the input
 of the encoder. XtX does not change during training, so it is factored once. If X is too wide for
-that, ``wide.py`` solves the same equations by conjugate gradients. If XtX is singular
-and ρ = 0, the minimum-norm solution is used. ``encode`` applies C.
+that, ``wide.py`` solves the same equations by conjugate gradients. If XtX is singular and ρ = 0,
+the minimum-norm solution is used.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from lincode.core.types import Array
+from lincode.core.arrays import Array
 from lincode.exceptions import InvalidInputError
 
 RIDGE_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -75,22 +76,15 @@ class EncoderFactor(ABC):
         """
 
     @abstractmethod
-    def spectrum(self) -> tuple[Array, Array]:
-        """Return nodes s and weights w with tr(XtX f(XtX)) = Σ w f(s)."""
+    def squared_error(self, UtU: Array, UtX: Array, ridge: float) -> float:
+        """Return ‖U − X Cᵀ‖² for the minimiser C with another ridge.
 
-    @abstractmethod
-    def explained_spectrum(self, UtU: Array, UtX: Array) -> tuple[float, Array, Array]:
-        """Return ‖U‖², and nodes s and weights w with ⟨UtX f(XtX), UtX⟩ = Σ w s f(s).
-
-        The weights have the scale of ‖U‖², so that they do not overflow. The three values may
-        belong to random combinations of the columns of U.
+        It may belong to random combinations of the columns of U.
         """
 
+    @abstractmethod
     def n_parameters(self, ridge: float) -> float:
-        """Return the effective number of parameters of the encoder, Σ s2/(s2 + ρ)."""
-        s2, weights = self.spectrum()
-        used = s2 + ridge > 0
-        return float(np.sum(weights[used] / (s2 + ridge)[used]))
+        """Return the effective number of parameters of the encoder, tr(XtX (XtX + ρ I)⁻¹)."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +118,13 @@ class DirectFactor(EncoderFactor):
     def solve(self, UtX: Array, start: Array | None = None, tol: float = 0.0) -> Array:
         return np.asarray((UtX @ self.V / (self.s2 + self.ridge)) @ self.V.T)
 
-    def spectrum(self) -> tuple[Array, Array]:
-        return self.s2, self.s2
-
-    def explained_spectrum(self, UtU: Array, UtX: Array) -> tuple[float, Array, Array]:
+    def squared_error(self, UtU: Array, UtX: Array, ridge: float) -> float:
         explained = np.sum((UtX @ self.V / np.sqrt(self.s2)) ** 2, axis=0)
-        return float(np.trace(UtU)), self.s2, explained
+        missed = ridge / (self.s2 + ridge)
+        return max(float(np.trace(UtU)) - float(explained @ (1 - missed**2)), 0.0)
+
+    def n_parameters(self, ridge: float) -> float:
+        return float(np.sum(self.s2 / (self.s2 + ridge)))
 
 
 def encoder_step(
@@ -257,14 +252,60 @@ def choose_ridge(
     the error is multiplied by (1 + h/N) / (1 + h/n), because an encoder that is fitted to more rows
     has a smaller variance.
     """
-    total, s2, explained = factor.explained_spectrum(UtU, UtX)
     errors = []
     for ratio in RIDGE_RATIOS:
         ridge = ratio * factor.mean_eigenvalue
-        missed = ridge / (s2 + ridge)
-        error = max(total - float(explained @ (1 - missed**2)), 0.0)
-        # With as many parameters as rows the error is zero; the bound avoids 0/0.
         h = factor.n_parameters(ridge)
+        # With as many parameters as rows the error is zero; the bound avoids 0/0.
         freedom = max(1 - h / n, 1e-6)
+        error = factor.squared_error(UtU, UtX, ridge)
         errors.append(error / freedom**2 * (1 + h / (N or n)) / (1 + h / n))
     return RIDGE_RATIOS[int(np.argmin(errors))]
+
+
+def conjugate_gradient(
+    multiply: Callable[[Array], Array],
+    X: Array,
+    R: Array,
+    *,
+    n_steps: int,
+    precondition: Callable[[Array], Array] = np.array,
+    target: Array | float = 0.0,
+) -> None:
+    """Improve solutions X of X A = B in place, one per row, by conjugate gradient steps.
+
+    ``multiply(P)`` returns P A, and ``precondition(R)`` returns R times an approximate inverse of
+    A. Every row has its own step lengths, so that its quadratic function never increases. A row
+    is finished when R Z is at most its target, where Z is the preconditioned residual.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+        The start, which is overwritten.
+    R : array of shape (n, p)
+        The residual B − X A, which is overwritten.
+    """
+    Z = precondition(R)
+    P, square = np.array(Z), row_products(R, Z)
+    for _ in range(n_steps):
+        unfinished = square > target
+        if not unfinished.any():
+            break
+        Q = multiply(P)
+        length = np.where(unfinished, ratio_or_zero(square, row_products(P, Q)), 0)[:, None]
+        X += length * P
+        R -= length * Q
+        Z = precondition(R)
+        previous, square = square, row_products(R, Z)
+        P *= ratio_or_zero(square, previous)[:, None]
+        P += Z
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """Return the inner product of each row of A with the same row of B."""
+    return np.asarray(np.einsum("ij,ij->i", A, B))
+
+
+def ratio_or_zero(a: Array, b: Array) -> Array:
+    """Return a/b, and 0 where b is not positive."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

@@ -6,20 +6,49 @@ The kernels are compiled by Numba and work in place, in one pass over the output
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array, Rows
 from lincode.core.compiler import compiled, inlined
-from lincode.core.prox import soft_threshold
-from lincode.core.types import Array, Rows
 from lincode.exceptions import InvalidInputError
 
-if TYPE_CHECKING:
-    pass
+
+def soft_threshold(
+    Z: Array, t: float, *, positive: bool = False, out: Array | None = None
+) -> Array:
+    """Compute argmin_V  ½‖V − Z‖² + t‖V‖₁ for each entry (equation 13 of the paper).
+
+    Parameters
+    ----------
+    Z : array of any shape
+        The input.
+    t : float
+        The threshold, at least 0.
+    positive : bool, default=False
+        Whether to minimise over V ≥ 0 only.
+    out : array of the same shape as Z, optional
+        Where the result is written. It may be Z itself.
+
+    Returns
+    -------
+    V : array of the same shape as Z
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lincode import soft_threshold
+    >>> soft_threshold(np.array([-3.0, -0.5, 0.0, 2.0]), 1.0)
+    array([-2.,  0.,  0.,  1.])
+    """
+    t = min(t, float(np.finfo(Z.dtype).max))
+    if positive:
+        V = np.subtract(Z, t, out=out)
+        return np.maximum(V, 0, out=V)
+    return np.subtract(Z, np.clip(Z, -t, t), out=out)
 
 
 @dataclass(frozen=True)
@@ -91,17 +120,13 @@ def n_calibration_rows(m: int) -> int:
     return max(CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT * m)
 
 
-def matching_threshold(
-    Z: Array, density: float, *, positive: bool, weights: Array | None = None
-) -> float:
+def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
     """Return the threshold at which outputs Z of the encoder have the given density.
 
     Only outputs above the threshold give a code, so it is the largest output that gives none. If
     several outputs are equally large, the density that is closer to the given one is chosen.
     """
     magnitude = np.maximum(Z, 0) if positive else np.abs(Z)
-    if weights is not None:
-        return _weighted_threshold(magnitude, density, weights)
     wanted = round(min(1.0, density) * magnitude.size)
     if wanted == magnitude.size:
         return 0.0
@@ -111,24 +136,6 @@ def matching_threshold(
     n_at_least = np.count_nonzero(magnitude >= threshold)
     if n_at_least - wanted < wanted - n_above:
         threshold = magnitude[magnitude < threshold].max(initial=0.0)
-    return float(threshold)
-
-
-def _weighted_threshold(magnitude: Array, density: float, weights: Array) -> float:
-    """Do what ``matching_threshold`` does for rows with weights."""
-    order = np.argsort(magnitude, axis=None, kind="stable")
-    values = magnitude.ravel()[order]
-    below = np.cumsum(np.repeat(weights, magnitude.shape[1])[order])
-    total, slack = below[-1], 1e-9 * below[-1]
-    wanted = min(1.0, density) * total
-    if wanted >= total - slack:
-        return 0.0
-    threshold = values[np.searchsorted(below, total - wanted - slack)]
-    first, last = np.searchsorted(values, threshold), np.searchsorted(values, threshold, "right")
-    above = total - below[last - 1]
-    at_least = total - (below[first - 1] if first else 0.0)
-    if at_least - wanted < wanted - above - slack:
-        threshold = values[first - 1] if first else 0.0
     return float(threshold)
 
 

@@ -16,12 +16,6 @@ have been fitted without row i. With the hat matrix of the ridge regression they
 so the threshold and the gains hold for new rows even if the encoder overfits. They belong to the
 encoder that minimises ‖U − X Cᵀ‖² + ρ‖C‖² exactly. If X is too wide for hᵢᵢ, whole folds of rows
 are left out instead, and an encoder is fitted without each of them.
-
-Calibration of the encoder on the observed entries of rows with missing entries.
-
-The sums over observed entries only would need one matrix per row. Instead the missing entries are
-replaced by their reconstruction S diag(g) D, and the gains or the decoder are fitted again. The
-residuals of missing entries are then zero, so that the limit fits the observed entries only.
 """
 
 from __future__ import annotations
@@ -31,11 +25,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from lincode.core.arrays import Array, Rows
 from lincode.core.ridge import DirectFactor, EncoderFactor
 from lincode.core.threshold import Thresholding
-from lincode.core.types import Array, Rows, scaled_rows
 from lincode.core.wide import IterativeFactor
 
 MIN_LEVERAGE = 0.01
@@ -55,36 +48,23 @@ MAX_GAIN_EXCHANGES = 3
 
 
 def leave_one_out_outputs(
-    X: Rows,
-    U: Array,
-    C: Array,
-    UtX: Array,
-    n: float,
-    factor: EncoderFactor,
-    weights: Array | None = None,
+    X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: EncoderFactor
 ) -> Array:
     """Return the outputs for some rows of encoders that were fitted without them.
 
     U are the trained codes of the rows X. C is the encoder, UtX and n are those of all rows. With a
-    direct factor each row is left out alone, otherwise together with others. A weight of 2 means
-    two equal rows, one of which is left out.
+    direct factor each row is left out alone, otherwise together with others.
     """
+    if isinstance(factor, IterativeFactor):
+        return fold_outputs(X, U, C, UtX, n, factor)
     if factor.n_parameters(factor.ridge) / n < MIN_LEVERAGE:
         return np.ascontiguousarray(X @ C.T.astype(X.dtype))
-    if isinstance(factor, IterativeFactor):
-        return fold_outputs(X, U, C, UtX, n, factor, weights)
     assert isinstance(factor, DirectFactor)
-    return _direct_outputs(X, U, UtX, n, factor, weights)
+    return _direct_outputs(X, U, UtX, n, factor)
 
 
 def fold_outputs(
-    X: Rows,
-    U: Array,
-    C: Array,
-    UtX: Array,
-    n: float,
-    factor: IterativeFactor,
-    weights: Array | None = None,
+    X: Rows, U: Array, C: Array, UtX: Array, n: float, factor: IterativeFactor
 ) -> Array:
     """Return the outputs for each fold of rows of the encoder that is fitted without the fold.
 
@@ -97,24 +77,19 @@ def fold_outputs(
     for fold in np.array_split(np.random.RandomState(0).permutation(N), n_folds):
         rows = np.sort(fold)
         X_fold = X[rows]
-        out = None if weights is None else np.minimum(weights[rows], 1)
-        X_out, U_out = scaled_rows(X_fold, out), scaled_rows(U[rows], out)
-        left = UtX - np.asarray(U_out.T @ X_out, dtype=np.float64)
-        C_fold = factor.without(X_out).solve(left, C, FOLD_TOL)
+        left = UtX - np.asarray(U[rows].T @ X_fold, dtype=np.float64)
+        C_fold = factor.without(X_fold).solve(left, C, FOLD_TOL)
         Z[rows] = X_fold @ C_fold.T.astype(X.dtype)
     return Z
 
 
-def _direct_outputs(
-    X: Rows, U: Array, UtX: Array, n: float, factor: DirectFactor, weights: Array | None = None
-) -> Array:
+def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFactor) -> Array:
     """Return the outputs for some rows, each of which is left out alone, by the hat matrix."""
     # Without any ridge the outputs are 0/0 if the encoder interpolates. UtX is as precise as X, and
     # its rounding error is divided by the ridge, so the smallest ridge depends on the precision.
     eps = float(np.finfo(X.dtype).eps)
     too_small = factor.ridge < eps**0.5 * factor.mean_eigenvalue
-    all_rows = X.shape[0] == n and weights is None
-    if too_small and X.dtype != np.float64 and all_rows:
+    if too_small and X.dtype != np.float64 and X.shape[0] == n:
         X, eps = X.astype(np.float64), float(np.finfo(np.float64).eps)
         UtX = np.asarray(X.T @ U.astype(np.float64)).T
     ridge = max(factor.ridge, eps**0.5 * factor.mean_eigenvalue)
@@ -125,7 +100,6 @@ def _direct_outputs(
     XV = np.asarray(X @ V)
     Z = XV @ W.T
     h = np.einsum("ij,ij->i", XV, XV, dtype=np.float64)
-    h = h if weights is None else np.minimum(weights, 1) * h
     freedom = np.maximum(1 - h, 1e-12)[:, None]
     loo = np.ascontiguousarray(U - (U - Z) / freedom.astype(X.dtype))
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
@@ -145,17 +119,13 @@ class CodedRows:
     """‖X‖²"""
 
     @classmethod
-    def of(
-        cls, Z: Array, X: Rows, thresholding: Thresholding, weights: Array | None = None
-    ) -> CodedRows:
+    def of(cls, Z: Array, X: Rows, thresholding: Thresholding) -> CodedRows:
         """Compute the sums for outputs Z of the encoder and rows X."""
-        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X, weights)
+        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X)
 
     @classmethod
-    def of_codes(cls, S: Array, X: Rows, weights: Array | None = None) -> CodedRows:
-        """Compute the sums for codes S and rows X, which may have weights."""
-        if weights is not None:
-            S, X = scaled_rows(S, weights), scaled_rows(X, weights)
+    def of_codes(cls, S: Array, X: Rows) -> CodedRows:
+        """Compute the sums for codes S and rows X."""
         values = X.data if hasattr(X, "indptr") else X
         return cls(
             StS=np.asarray(S.T @ S, dtype=np.float64),
@@ -232,52 +202,3 @@ def fit_decoder(coded: CodedRows, gains: Array, D: Array) -> Array:
     kappa = DECODER_RIDGE * float(np.diag(StS)[used].mean()) if used.any() else 1.0
     A = StS + kappa * np.eye(len(D))
     return np.asarray(scipy.linalg.solve(A, StX + kappa * D, assume_a="pos"))
-
-
-MAX_ROUNDS = 20
-"""The largest number of times that missing entries are replaced and the fit is repeated."""
-ROUND_TOL = 1e-3
-"""The fit ends when gains or decoder change by at most this, relative to their size."""
-
-
-@dataclass(frozen=True)
-class ObservedRows:
-    """Codes S of rows X of which some entries are missing."""
-
-    S: Array
-    X: Array
-    missing: NDArray[np.bool_]
-    weights: Array | None = None
-
-    def coded(self, reconstruction: Array) -> CodedRows:
-        """Return the sums in which missing entries are replaced by those of a reconstruction."""
-        X = np.where(self.missing, reconstruction.astype(self.X.dtype), self.X)
-        return CodedRows.of_codes(self.S, X, self.weights)
-
-    def fit_gains(
-        self, gains: Array, D: Array, prior: Array | None = None, weight: float = 0.0
-    ) -> Array:
-        """Return the gains of the observed entries, starting from some gains."""
-        for _ in range(MAX_ROUNDS):
-            previous, gains = gains, fit_gains(self.coded(self.S * gains @ D), D, prior, weight)
-            if np.abs(gains - previous).max() <= ROUND_TOL * np.abs(gains).max():
-                break
-        return gains
-
-    def fit_decoder(self, gains: Array, D: Array) -> Array:
-        """Return the decoder of the observed entries."""
-        decoder = D
-        for _ in range(MAX_ROUNDS):
-            coded = self.coded(self.S * gains @ decoder)
-            previous, decoder = decoder, fit_decoder(coded, gains, D)
-            if np.abs(decoder - previous).max() <= ROUND_TOL * np.abs(decoder).max():
-                break
-        return decoder
-
-    def r2(self, gains: Array, D: Array) -> float:
-        """Return the fraction of the observed entries that is reconstructed."""
-        w = 1.0 if self.weights is None else self.weights[:, None]
-        observed = np.where(self.missing, 0, w)
-        total = float(np.sum(observed * np.square(self.X, dtype=np.float64)))
-        error = float(np.sum(observed * (self.X - self.S * gains @ D) ** 2))
-        return 1 - error / total if total > 0 else 0.0

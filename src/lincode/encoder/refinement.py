@@ -32,8 +32,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array, Rows
+from lincode.core.ridge import conjugate_gradient
 from lincode.core.threshold import Thresholding, matching_threshold
-from lincode.core.types import Array, Rows
 from lincode.encoder.calibration import CodedRows, fit_decoder
 
 MIN_BATCH, BATCH_ROWS_PER_UNIT = 4000, 10
@@ -252,21 +253,15 @@ def _encoder_change(X: Rows, S: Array, D: Array, preconditioner: _Preconditioner
         return np.asarray(Y.T @ X / n + ridge * V)
 
     residual = np.asarray(((np.asarray(X @ D.T) - S @ DDt) * M).T @ X) / n
-    change, direction = np.zeros_like(residual), np.zeros_like(residual)
-    previous = np.inf
-    for _ in range(CG_STEPS):
-        scaled = preconditioner.solve(residual, usage, ridge)
-        norm = float(np.vdot(residual, scaled))
-        direction = scaled + (norm / previous) * direction
-        product = hessian(direction)
-        curvature = float(np.vdot(direction, product))
-        if not (curvature > 0 and norm > 0):
-            break
-        length = norm / curvature
-        change += length * direction
-        residual -= length * product
-        previous = norm
-    return np.asarray(change)
+    change, shape = np.zeros((1, residual.size), residual.dtype), residual.shape
+    conjugate_gradient(
+        lambda P: hessian(P.reshape(shape)).reshape(1, -1),
+        change,
+        residual.reshape(1, -1),
+        n_steps=CG_STEPS,
+        precondition=lambda R: preconditioner.solve(R.reshape(shape), usage, ridge).reshape(1, -1),
+    )
+    return change.reshape(shape)
 
 
 @dataclass(frozen=True)

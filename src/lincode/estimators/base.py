@@ -16,13 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.arrays import RowLengths, is_lazy, sample_indices, scan_rows, stack
+from lincode.core.arrays import Array, RowLengths, Rows, is_lazy, sample_indices, scan_rows, stack
+from lincode.core.dictionary import Start, start_from_data, start_from_dictionary
 from lincode.core.energy import energy_of_rows, lam_max
-from lincode.core.init import Start, start_from_data, start_from_dictionary
 from lincode.core.lasso import Coder, EnergyCoder
 from lincode.core.missing import IncompleteCoder, SecondMoments, predict_rows
 from lincode.core.threshold import MODES, Thresholding, matching_threshold, n_calibration_rows
-from lincode.core.types import Array, Rows
 from lincode.encoder.calibration import (
     CodedRows,
     fit_decoder,

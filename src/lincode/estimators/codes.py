@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, csr_matrix, sparray
 from sklearn import get_config
 
-from lincode.core.arrays import blocks
+from lincode.core.arrays import Array, Rows, blocks
 from lincode.core.greedy import GreedyCoder, MatchingProblem
 from lincode.core.lasso import CodeProblem, Coder, LassoCoder
 from lincode.core.threshold import (
@@ -19,7 +19,6 @@ from lincode.core.threshold import (
     encoder_output,
     split_signs,
 )
-from lincode.core.types import Array, Rows
 from lincode.training.rows import check_memory, code_blocks
 from lincode.training.threads import blas_threads, thread_count, threaded_map
 

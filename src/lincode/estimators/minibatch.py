@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from lincode.core.arrays import RowLengths, dense, is_lazy, scan_rows
+from lincode.core.arrays import Array, RowLengths, Rows, dense, is_lazy, scan_rows
 from lincode.core.threshold import n_calibration_rows
-from lincode.core.types import Array, Rows
 from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, parse_alpha, resolve_alpha
 from lincode.estimators.validation import (
     Constraint,
@@ -544,10 +543,10 @@ class MiniBatchSCNN(BaseSCNN):
     def _snapshot(self, training: OnlineTraining) -> MiniBatchSCNN:
         """Return a fitted copy during training, which ``partial_fit`` can continue."""
         if training.recent is None:  # partial_fit
-            result = copy.copy(self)
+            result: MiniBatchSCNN = copy.copy(self)
             result.callback = None
             return result
-        result: MiniBatchSCNN = self._unfitted_copy()
+        result = self._unfitted_copy()
         result._training = copy.copy(training)
         rows, trained = result._training.finish()
         result._training.recent = None

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.arrays import dense, sample_indices
-from lincode.core.init import Start
+from lincode.core.dictionary import Start
 from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, resolve_alpha
 from lincode.estimators.validation import (
     FLAG,

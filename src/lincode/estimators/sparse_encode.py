@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
-from lincode.core.types import Array, Rows
+from lincode.core.arrays import Array, Rows
 from lincode.estimators.base import GREEDY, DictionaryTransformer
 from lincode.estimators.codes import LASSO, CodeOutput, make_coder, unfinished_message, write_codes
 from lincode.estimators.validation import (

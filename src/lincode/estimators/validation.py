@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from lincode.core.arrays import RowLengths, is_lazy, scan_rows
+from lincode.core.arrays import Array, RowLengths, Rows, canonical_rows, is_lazy, scan_rows
 from lincode.core.missing import (
     SecondMoments,
     fill_missing,
@@ -27,7 +27,6 @@ from lincode.core.missing import (
     predict_rows,
     scan_observed,
 )
-from lincode.core.types import Array, Rows, canonical_rows
 from lincode.exceptions import InvalidInputError
 
 FLOAT_DTYPES = [np.float64, np.float32]

@@ -35,7 +35,7 @@ from skl2onnx.common.data_types import guess_numpy_type, guess_proto_type, guess
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from lincode.core.encoder_step import Thresholding
-from lincode.core.types import Array
+from lincode.core.arrays import Array
 from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.cv import SCNNCV
 from lincode.estimators.exported_layers import ExportedLayers, exported_layers

@@ -19,7 +19,7 @@ from lincode.core.encoder_step import (
     factor_transposed,
 )
 from lincode.core.energy import CodeStats
-from lincode.core.types import Array, Rows
+from lincode.core.arrays import Array, Rows
 from lincode.exceptions import InvalidInputError
 from lincode.rows import dask_chunks as tasks
 from lincode.rows.dask_chunks import Recipe, Versions

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats
-from lincode.core.types import Array, Rows, canonical_rows
+from lincode.core.arrays import Array, Rows, canonical_rows
 from lincode.rows.memory import CHUNK_ROWS, MemoryRows, blocks, gram, scan_rows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads

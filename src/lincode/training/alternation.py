@@ -24,15 +24,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lincode.core.arrays import sample_indices
-from lincode.core.dictionary import dictionary_residual, dictionary_step
+from lincode.core.arrays import Array, sample_indices
+from lincode.core.dictionary import (
+    dictionary_residual,
+    dictionary_step,
+    longer_parts,
+    nonnegative_atoms,
+    project_unit_ball,
+)
 from lincode.core.energy import CodeStats, energy_from_stats, rounding_of_energy
-from lincode.core.init import longer_parts, nonnegative_atoms
 from lincode.core.lasso import CodeProblem
-from lincode.core.prox import project_unit_ball
 from lincode.core.ridge import EncoderFactor, choose_ridge, encoder_residual, encoder_step
 from lincode.core.threshold import Thresholding, matching_threshold
-from lincode.core.types import Array
 from lincode.training.loop import Outcome, Progress, Reason, train
 from lincode.training.rows import RowSource
 

@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from lincode.core.arrays import blocks, stack
-from lincode.core.types import Rows, canonical_rows
+from lincode.core.arrays import Rows, blocks, canonical_rows, stack
 from lincode.exceptions import InvalidInputError
 
 CHUNK_BYTES = 2**20

@@ -22,10 +22,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from lincode.core.arrays import gram, sample_indices, stack
-from lincode.core.dictionary import dictionary_residual, dictionary_step, dictionary_sweep
+from lincode.core.arrays import Array, Rows, gram, row_squares, sample_indices, stack
+from lincode.core.dictionary import (
+    dictionary_residual,
+    dictionary_step,
+    dictionary_sweep,
+    nonnegative_atoms,
+)
 from lincode.core.energy import CodeStats
-from lincode.core.init import nonnegative_atoms
 from lincode.core.lasso import CodeProblem
 from lincode.core.missing import SecondMoments
 from lincode.core.ridge import (
@@ -44,7 +48,6 @@ from lincode.core.threshold import (
     matching_threshold,
     n_calibration_rows,
 )
-from lincode.core.types import Array, Rows, row_squares
 from lincode.exceptions import InvalidInputError
 from lincode.training.alternation import (
     MAX_CODE_STEPS,

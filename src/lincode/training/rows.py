@@ -12,12 +12,21 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from lincode.core.arrays import RowLengths, blocks, dense, dense_blocks, gram, scan_rows
+from lincode.core.arrays import (
+    Array,
+    RowLengths,
+    Rows,
+    blocks,
+    dense,
+    dense_blocks,
+    gram,
+    row_squares,
+    scan_rows,
+)
 from lincode.core.energy import CodeStats
 from lincode.core.lasso import CodeProblem, Codes, code_step
 from lincode.core.ridge import EncoderFactor, factor_gram, factor_transposed
 from lincode.core.threshold import Thresholding, encode
-from lincode.core.types import Array, Rows, row_squares
 from lincode.core.wide import IterativeFactor
 from lincode.exceptions import InvalidInputError
 from lincode.training.threads import ordered_map
