@@ -11,9 +11,9 @@ from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_coder import SparseCoder
 from lincode.estimators.sparse_encode import sparse_encode
 from lincode.estimators.sparsenet import Sparsenet
+from lincode.export import to_onnx
 from lincode.model_file import load, save
 from lincode.networks.training import Iteration
-from lincode.onnx import to_onnx
 
 __version__ = "0.1.0.dev0"
 

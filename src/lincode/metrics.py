@@ -24,10 +24,6 @@ def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
     X_reconstructed : array-like of shape (n_samples, n_features)
         Reconstructed samples, for example from ``reconstruct`` or ``inverse_transform``.
 
-    Returns
-    -------
-    error : float
-
     Examples
     --------
     >>> from lincode.metrics import rms_error
@@ -58,11 +54,6 @@ def sparsity(codes: Any, threshold: float = 0.0) -> float:
         Codes, as returned by ``transform``.
     threshold : float, default=0
         Largest absolute value that counts as small.
-
-    Returns
-    -------
-    fraction : float
-        Number between 0 and 1.
 
     Examples
     --------
@@ -111,17 +102,14 @@ def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np
 def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
     """Area under :func:`sparsity_curve`, divided by the area for codes that are all zero.
 
+    It is a number between 0 and 1. Larger means sparser.
+
     Parameters
     ----------
     codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
         Codes, as returned by ``transform``.
     thresholds : array-like of shape (n_thresholds,), default=51 values in [0, 0.5]
         At least two thresholds in increasing order.
-
-    Returns
-    -------
-    area : float
-        Number between 0 and 1. Larger means sparser.
 
     Examples
     --------
@@ -143,15 +131,8 @@ def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels.
-    y_predicted : array-like of shape (n_samples,)
-        Predicted labels.
-
-    Returns
-    -------
-    error : float
-        Number between 0 and 1.
+    y_true, y_predicted : array-like of shape (n_samples,)
+        True and predicted labels.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Displays of atoms, codes and training, and the samples and features behind atoms.
 
 The displays work like those of scikit-learn: ``from_estimator`` plots and returns the display, and
-``plot`` plots it again, for example into other axes. They need matplotlib:
-``pip install 'lincode[plot]'``.
+``plot`` plots it again, for example into other axes. Both set the attributes ``ax_`` and
+``figure_``. The displays need matplotlib: ``pip install 'lincode[plot]'``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POSITIVE, NEGATIVE, NEUTRAL = "#c0504d", "#4472a8", "#7f7f7f"
-KINDS = ("values", "nonzeros", "usage")
 DENSITIES = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3)
 N_NAMES = 6
 """The number of features in a list."""
@@ -92,15 +91,8 @@ def describe_atoms(
     for j in np.arange(len(D)) if atoms is None else np.atleast_1d(np.asarray(atoms)):
         column = U[:, [j]].toarray().ravel() if issparse(U) else U[:, j]
         samples, features = _largest(column, n_samples), _largest(D[j], n_features)
-        found.append(
-            Bunch(
-                atom=int(j),
-                samples=samples,
-                coefficients=column[samples],
-                features=names[features],
-                entries=D[j][features],
-            )
-        )
+        found.append(Bunch(atom=int(j), samples=samples, coefficients=column[samples]))
+        found[-1].update(features=names[features], entries=D[j][features])
     return found
 
 
@@ -128,8 +120,6 @@ class _Display:
 class AtomsDisplay(_Display):
     """Atoms as small images, as lines or as lists of features.
 
-    Use :meth:`from_estimator` for a fitted network, and the constructor for other arrays.
-
     Parameters
     ----------
     atoms : array-like of shape (n_atoms, n_features)
@@ -145,11 +135,6 @@ class AtomsDisplay(_Display):
         Texts above the atoms.
     indices : array-like of int, default=None
         The numbers of the atoms in the dictionary. None means 0, 1, and so on.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        The axes with the plot, and the figure that contains them.
 
     Examples
     --------
@@ -253,7 +238,9 @@ class AtomsDisplay(_Display):
         if n_columns is None:
             n_columns = max(1, round((len(D) * height / width) ** 0.5))
         grid = -(-len(D) // n_columns), n_columns
-        inches = min(max((0.55 if is_image else 1.7) * n_columns, 3), 12)
+        height *= 1.3 if is_image and len(self.captions) else 1
+        tile = 1.7 if not is_image else 0.75 if len(self.captions) else 0.55  # inches
+        inches = min(max(tile * n_columns, 3), 12)
         size = inches, min(max(inches * grid[0] * height / (n_columns * width), 1), 14)
         ax = self._set_axes(ax, size)
         ax.set_axis_off()
@@ -269,17 +256,10 @@ class AtomsDisplay(_Display):
 class CodesDisplay(_Display):
     """The values of codes, the number of non-zeros per sample, or the usage of the atoms.
 
-    Use :meth:`from_estimator` for a fitted network, and the constructor for other codes.
-
     Parameters
     ----------
     codes : array-like or scipy sparse matrix of shape (n_samples, n_atoms)
         The codes. Columns of split signs count as atoms of their own.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        The axes with the plot, and the figure that contains them.
 
     Examples
     --------
@@ -332,21 +312,17 @@ class CodesDisplay(_Display):
             The axes to plot into. None means a new figure.
         """
         if kind not in KINDS:
-            raise InvalidInputError(f"kind must be one of {KINDS}, got {kind!r}.")
+            raise InvalidInputError(f"kind must be one of {list(KINDS)}, got {kind!r}.")
         U = check_array(self.codes, accept_sparse="csr", input_name="codes")
         ax = self._set_axes(ax)
-        name = "" if label is None else f"{label}: "
-        {"values": _plot_values, "nonzeros": _plot_nonzeros, "usage": _plot_usage}[kind](
-            ax, U, name
-        )
-        ax.legend(frameon=False)
+        ax.margins(y=0.25)  # space for the legend
+        KINDS[kind](ax, U, "" if label is None else f"{label}: ")
+        ax.legend(frameon=False, loc="upper right")
         return self
 
 
 class EnergyDisplay(_Display):
     """The energy during training.
-
-    Use :meth:`from_estimator` for a fitted network, and the constructor for other energies.
 
     Parameters
     ----------
@@ -357,11 +333,6 @@ class EnergyDisplay(_Display):
         relative optimality residual of each step; 0 is optimal.
     unit : str, default="iteration"
         What is counted, for example "batch".
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        The axes with the plot, and the figure that contains them.
 
     Examples
     --------
@@ -396,10 +367,6 @@ class EnergyDisplay(_Display):
             See :meth:`plot`.
         """
         _components(estimator)
-        if not hasattr(estimator, "energy_path_"):
-            raise InvalidInputError(
-                f"estimator must have energy_path_, got {type(estimator).__name__}."
-            )
         is_batch = hasattr(estimator, "partial_fit")
         lines = re.split("[:;,]", getattr(estimator, "stop_reason_", ""))[:1]
         residuals = getattr(estimator, "optimality_", {})
@@ -445,19 +412,12 @@ class EnergyDisplay(_Display):
 class ReconstructionDisplay(_Display):
     """The reconstruction error against the mean number of non-zeros per sample.
 
-    Use :meth:`from_estimator` for one network, and :meth:`from_path` for several ones.
-
     Parameters
     ----------
     nonzeros : array-like of shape (n_points,)
         The mean number of non-zeros per sample.
     errors : array-like of shape (n_points,)
         The root-mean-square errors of the reconstructions, over all entries.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        The axes with the plot, and the figure that contains them.
 
     Examples
     --------
@@ -496,8 +456,7 @@ class ReconstructionDisplay(_Display):
             An SCNN or MiniBatchSCNN with ``transform_algorithm="encoder"``. For other estimators,
             use :meth:`from_path`.
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Samples, if possible others than those of the training. Missing entries (NaN) do not
-            count.
+            Samples, if possible other than the training samples. NaN entries do not count.
         densities : array-like of float, default=seven values between 0.02 and 0.3
             The fractions of non-zeros of the encoder's codes.
         label, ax
@@ -527,8 +486,7 @@ class ReconstructionDisplay(_Display):
         estimators : sequence of fitted estimators
             For example the result of :func:`lincode.scnn_path`.
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Samples, if possible others than those of the training. Missing entries (NaN) do not
-            count.
+            Samples, if possible other than the training samples. NaN entries do not count.
         label, ax
             See :meth:`plot`.
         """
@@ -547,8 +505,7 @@ class ReconstructionDisplay(_Display):
         """
         ax = self._set_axes(ax)
         ax.plot(self.nonzeros, self.errors, marker="o", markersize=4, label=label)
-        ax.set(xlabel="non-zeros per sample (mean)", ylabel="RMS error of the reconstruction")
-        ax.set_ylim(0, None)
+        ax.set(xlabel="non-zeros per sample (mean)", ylabel="RMS error", ylim=(0, None))
         ax.grid(visible=True, alpha=0.3)
         if label:
             ax.legend(frameon=False)
@@ -580,11 +537,8 @@ def _codes_per_atom(estimator: Any, X: Any) -> Any:
 
 def _checked_names(estimator: Any, names: Any, n_features: int) -> Any:
     """Return the names of features as an array, or None if there are none."""
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
-    if names is None:
-        return None
-    names = np.asarray(names)
-    if names.shape != (n_features,):
+    names = getattr(estimator, "feature_names_in_", None) if names is None else np.asarray(names)
+    if names is not None and names.shape != (n_features,):
         raise InvalidInputError(
             f"feature_names must have one name for each of {n_features} features, got shape"
             f" {names.shape}."
@@ -702,7 +656,7 @@ def _plot_values(ax: Axes, U: Any, name: str) -> None:
     ax.stairs(heights, edges, fill=True, alpha=0.7, label=text)
     if values.size:
         ax.set_yscale("log")
-        ax.set_ylim(bottom=0.5)
+        ax.set_ylim(bottom=0.5, auto=None)
     ax.set(xlabel="coefficient", ylabel="number of coefficients")
 
 
@@ -713,7 +667,7 @@ def _plot_nonzeros(ax: Axes, U: Any, name: str) -> None:
     edges = np.arange(counts.min(), counts.max() + width + 1, width) - 0.5
     text = f"{name}{counts.mean():.1f} of {U.shape[1]} on average"
     steps = ax.stairs(np.histogram(counts, edges)[0], edges, fill=True, alpha=0.7, label=text)
-    ax.axvline(counts.mean(), color=steps.get_facecolor()[:3], linestyle="--")
+    ax.axvline(counts.mean(), ymax=0.8, color=steps.get_facecolor()[:3], linestyle="--")
     ax.set(xlabel="non-zeros per sample", ylabel="number of samples")
 
 
@@ -736,4 +690,7 @@ def _plot_usage(ax: Axes, U: Any, name: str) -> None:
     if n_unused:
         ax.plot([], [], " ", label=f"{n_unused} of {len(usage)} atoms are not used")
     ax.set(xlabel="atom, sorted by usage", ylabel="fraction of samples that use it")
-    ax.set(xlim=(-0.5, len(usage) - 0.5), ylim=(0, None))
+    ax.set_xlim(-0.5, len(usage) - 0.5)
+
+
+KINDS = {"values": _plot_values, "nonzeros": _plot_nonzeros, "usage": _plot_usage}

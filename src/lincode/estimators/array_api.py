@@ -1,10 +1,8 @@
 """Tensors and other arrays of the array API standard, if scikit-learn's dispatch is on.
 
 With ``sklearn.set_config(array_api_dispatch=True)``, ``transform``, ``inverse_transform`` and
-``reconstruct`` return an array of the library, the dtype and the device of their input. Arrays on
-another device than the CPU are encoded and decoded there if this is a matrix product and a
-threshold or an activation. Everything else, and all training, happens in NumPy on the CPU.
-Gradients are not computed; ``encoder_module`` is made for that.
+``reconstruct`` return an array of the library, the dtype and the device of their input. The
+computation happens in NumPy on the CPU.
 """
 
 from __future__ import annotations
@@ -12,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn import get_config
 
-from lincode.core.encoder_step import Thresholding
-from lincode.exceptions import InvalidInputError, MissingDependencyError
-
-if TYPE_CHECKING:
-    from lincode.estimators.exported_layers import ExportedLayers
+from lincode.exceptions import MissingDependencyError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -88,98 +82,9 @@ def keeps_array_type(method: Method) -> Method:
         array = foreign_array(X)
         if array is None:
             return method(self, X, *args, **kwargs)
-        if not array.on_cpu:
-            result = device_result(self, array, method.__name__)
-            if result is not None:
-                return result
         return array.restore(method(self, array.to_numpy(), *args, **kwargs))
 
     return cast(Method, wrapper)
-
-
-def device_result(model: Any, array: ForeignArray, method: str) -> Any:
-    """Return the result of a method, computed on the device of the array.
-
-    The result is None if this is not possible: for other algorithms, for sparse output, and for
-    input that the usual computation handles or refuses, such as missing entries.
-    """
-    from lincode.estimators.exported_layers import exported_layers
-
-    X, xp = array.X, array.xp
-    try:
-        layers = exported_layers(model)
-    except InvalidInputError:
-        return None
-    n_columns = layers.n_codes if method == "inverse_transform" else layers.C.shape[1]
-    is_valid = X.ndim == 2 and X.shape[0] > 0 and X.shape[1] == n_columns
-    if not is_valid or X.dtype not in (xp.float32, xp.float64):
-        return None
-    if getattr(model, "sparse_output", False) and method == "transform":
-        return None
-    if not bool(xp.all(xp.isfinite(X))):  # a threshold would replace NaN by 0
-        return None
-    layer = DeviceLayers(array, layers)
-    if method == "inverse_transform":
-        result = layer.decode(X)
-    else:
-        U = layer.codes(X)
-        result = layer.decode(U) if method == "reconstruct" else U
-    return result if bool(xp.all(xp.isfinite(result))) else None
-
-
-class DeviceLayers:
-    """The products and thresholds of ``ExportedLayers`` in the functions of another library."""
-
-    def __init__(self, array: ForeignArray, layers: ExportedLayers) -> None:
-        self.array, self.xp, self.layers = array, array.xp, layers
-        is_single = array.X.dtype == array.xp.float32
-        self.dtype: np.dtype[np.floating] = np.dtype(np.float32 if is_single else np.float64)
-
-    def constant(self, values: Any) -> Any:
-        values = np.array(values, dtype=self.dtype)  # a copy: the device may be the CPU
-        return self.xp.asarray(values, device=self.array.device)
-
-    def decode(self, U: Any) -> Any:
-        """Return the reconstructions from codes, which are split if there are more columns."""
-        m = len(self.layers.D)
-        U = U[:, :m] - U[:, m:] if U.shape[1] > m else U
-        return U @ self.constant(self.layers.D)
-
-    def codes(self, X: Any) -> Any:
-        """Return the codes of X."""
-        xp, layers = self.xp, self.layers
-        Z = X @ xp.matrix_transpose(self.constant(layers.C))
-        if layers.thresholding is None:
-            if layers.activation == "sigmoid":
-                return 1 / (1 + xp.exp(-Z))
-            return xp.tanh(Z) if layers.activation == "tanh" else Z
-        U = self.threshold(Z, layers.thresholding)
-        if not layers.split_sign:
-            return U
-        zero = xp.zeros_like(U)
-        return xp.concat([xp.where(U > 0, U, zero), xp.where(U < 0, -U, zero)], axis=1)
-
-    def threshold(self, Z: Any, rule: Thresholding) -> Any:
-        """Return the codes for the output Z of the encoder, without splitting signs."""
-        xp, zero = self.xp, self.xp.zeros_like(Z)
-        limit = float(self.dtype.type(min(rule.threshold, float(np.finfo(self.dtype).max))))
-        magnitude = xp.where(Z > 0, Z, zero) if rule.positive else xp.abs(Z)
-        if rule.mode == "soft":
-            U = Z - xp.clip(Z, None if rule.positive else -limit, limit)
-        elif rule.mode == "hard":
-            U = xp.where(magnitude > limit, Z, zero)
-        else:
-            U = xp.where(self.largest(magnitude, rule.k), Z, zero)
-        return U if rule.gains is None else U * self.constant(rule.gains)
-
-    def largest(self, magnitude: Any, k: int) -> Any:
-        """Return which entries are the k largest positive ones; of equal ones, the first."""
-        xp = self.xp
-        cutoff = xp.sort(magnitude, axis=1, descending=True)[:, k - 1 : k]
-        above, equal = magnitude > cutoff, magnitude == cutoff
-        n_above = xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
-        rank = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1)
-        return (magnitude > 0) & (above | (equal & (rank <= k - n_above)))
 
 
 def _is_cpu(device: Any) -> bool:

@@ -276,16 +276,6 @@ class SCNNCV(ProgressMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.reconstruct(X)
 
-    def encoder_module(self) -> Any:
-        """Return the encoder and the decoder as a module of PyTorch; see ``SCNN.encoder_module``.
-
-        Returns
-        -------
-        torch.nn.Module
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.encoder_module()
-
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> SCNNCV:
         """Adapt the encoder of ``best_estimator_`` to X; see ``SCNN.calibrate``.
 

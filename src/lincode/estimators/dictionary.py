@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from lincode.core.types import Array
 from lincode.estimators.array_api import keeps_array_type
 from lincode.estimators.validation import FLOAT_DTYPES, check_not_masked
-from lincode.exceptions import InvalidInputError, MissingDependencyError
+from lincode.exceptions import InvalidInputError
 
 
 class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -62,38 +62,6 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """
         check_is_fitted(self)
         return self._decode(self._unsplit_codes(X))
-
-    def encoder_module(self) -> Any:
-        """Return the encoder and the decoder as a module of PyTorch, with gradients.
-
-        The module computes the codes of ``transform`` and has the methods ``decode`` and
-        ``reconstruct``. Its parameters are copies of the weights, so that training the module does
-        not change this estimator. The codes must be one matrix product and a threshold or an
-        activation, so SCNN needs ``transform_algorithm="encoder"``. Missing entries are not
-        predicted, and with ``threshold_mode="top_k"`` PyTorch decides which of several equal
-        entries are kept.
-
-        Returns
-        -------
-        torch.nn.Module
-            Its dtype is that of the weights; ``module.float()`` converts it to float32.
-
-        Raises
-        ------
-        lincode.exceptions.MissingDependencyError
-            If PyTorch is not installed.
-        """
-        from lincode.estimators.exported_layers import exported_layers
-
-        try:
-            import torch  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise MissingDependencyError(
-                "encoder_module needs PyTorch; install it with: pip install 'lincode[torch]'"
-            ) from error
-        from lincode.estimators.torch_module import EncoderModule
-
-        return EncoderModule(exported_layers(self))
 
     def _decode(self, U: Any) -> Array:
         D = self._decoder().astype(U.dtype, copy=False)
