@@ -97,6 +97,6 @@ def _array_api_compat() -> Any:
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             "arrays of other libraries than NumPy need array-api-compat if array_api_dispatch=True;"
-            " install it with: pip install array-api-compat (it is part of lincode[torch])"
+            " install it with: pip install array-api-compat"
         ) from error
     return array_api_compat
