@@ -140,8 +140,10 @@ def test_atoms_are_sorted_by_usage(scnn: Any) -> None:
     assert_array_equal(display.atoms, scnn.components_[display.indices])
     text = f"{display.indices[0]}: {scnn.usage_.max():.0%}"
     assert display.ax_.texts[0].get_text() == text
-    for estimator, options in [(scnn, {"sort_by": None}), (SparseCoder(scnn.components_), {})]:
-        display = AtomsDisplay.from_estimator(estimator, **options)
+    for display in (
+        AtomsDisplay.from_estimator(scnn, sort_by=None),
+        AtomsDisplay.from_estimator(SparseCoder(scnn.components_)),
+    ):
         assert_array_equal(display.indices, np.arange(12))
 
 

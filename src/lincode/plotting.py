@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 POSITIVE, NEGATIVE, NEUTRAL = "#c0504d", "#4472a8", "#7f7f7f"
 DENSITIES = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3)
-N_NAMES = 6
-"""The number of features in a list."""
-MAX_DETAILED = 20
-"""The default number of atoms if they are lines or lists of features."""
+N_NAMES = 6  # The number of features in a list.
+MAX_DETAILED = 20  # The default number of atoms if they are lines or lists of features.
 
 Floats = NDArray[np.float64]
 
@@ -203,8 +201,9 @@ class AtomsDisplay(_Display):
         if n_atoms is None and len(_tile_shape(image_shape, D.shape[1], feature_names)) == 1:
             n_atoms = MAX_DETAILED
         usage = getattr(estimator, "usage_", None)
-        is_sorted = sort_by is not None and usage is not None
-        order = np.argsort(-usage, kind="stable") if is_sorted else np.arange(len(D))
+        order = np.arange(len(D))
+        if sort_by is not None and usage is not None:
+            order = np.argsort(-usage, kind="stable")
         order = order[:n_atoms]
         texts = [str(j) if usage is None else f"{j}: {usage[j]:.0%}" for j in order]
         display = cls(
@@ -238,10 +237,10 @@ class AtomsDisplay(_Display):
         if n_columns is None:
             n_columns = max(1, round((len(D) * height / width) ** 0.5))
         grid = -(-len(D) // n_columns), n_columns
-        height *= 1.3 if is_image and len(self.captions) else 1
         tile = 1.7 if not is_image else 0.75 if len(self.captions) else 0.55  # inches
         inches = min(max(tile * n_columns, 3), 12)
-        size = inches, min(max(inches * grid[0] * height / (n_columns * width), 1), 14)
+        ratio = height / width * (1.3 if is_image and len(self.captions) else 1)
+        size = inches, min(max(inches * grid[0] / n_columns * ratio, 1), 14)
         ax = self._set_axes(ax, size)
         ax.set_axis_off()
         scale = np.abs(D).max(axis=1, keepdims=True)
@@ -549,7 +548,7 @@ def _checked_names(estimator: Any, names: Any, n_features: int) -> Any:
 def _largest(values: Floats, n: int) -> NDArray[np.intp]:
     """Return the indices of the n largest absolute values without zeros; of equal ones by index."""
     order = np.argsort(-np.abs(values), kind="stable")[:n]
-    return order[values[order] != 0]
+    return np.asarray(order[values[order] != 0], dtype=np.intp)
 
 
 def _nonzeros_and_error(estimator: Any, X: Any) -> tuple[float, float]:

@@ -163,7 +163,6 @@ def test_folds_and_grids() -> None:
         scnn_path(X, 2, alphas=["text"])
 
 
-
 @pytest.mark.parametrize(
     "model",
     [
