@@ -31,8 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # These use the package from outside.
     "metrics": {"exceptions"},
-    "inspection": {"exceptions"},
-    "plotting": {"exceptions", "inspection"},
+    "plotting": {"exceptions"},
     "files": set(),
     "tensor_file": {"exceptions", "files", "messages"},
     "vectors": {"exceptions", "files", "messages"},
@@ -58,17 +57,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "tensor_file",
     },
     "dask": {"core", "rows", "networks", "estimators", "exceptions"},
-    "onnx": {"core", "estimators", "exceptions"},
+    "export": {"core", "estimators", "exceptions"},
     "cli": {"lincode", "estimators", "exceptions", "messages", "model_file", "vectors"},
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "dask", "inspection", "metrics", "onnx", "plotting", "exceptions", "vectors"}
+PUBLIC = {"lincode", "dask", "metrics", "plotting", "exceptions", "vectors"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
 IMPORTS = [
     "lincode",
-    "lincode.inspection",
-    "lincode.onnx",
+    "lincode.metrics",
     "lincode.plotting",
     "lincode.vectors",
     "lincode.cli",
@@ -157,7 +155,7 @@ def test_code_outside_the_package_uses_the_public_api(folder: str) -> None:
 @pytest.mark.parametrize("module", IMPORTS)
 def test_import_does_not_load_optional_or_slow_packages(module: str) -> None:
     slow = ["matplotlib", "rich", "PIL", "pooch", "safetensors", "numba", "pandas", "pyarrow"]
-    slow += ["onnx", "skl2onnx", "skops", "torch", "array_api_compat"]
+    slow += ["onnx", "skl2onnx", "skops", "array_api_compat"]
     code = (
         "import sys, sklearn.base; "
         # Callbacks of scikit-learn 1.9 import rich if it is installed.

@@ -26,9 +26,7 @@ except lincode.exceptions.MissingDependencyError as error:
 """
 CASES = [
     ("skl2onnx", "lincode.to_onnx(scnn)", "lincode[onnx]"),
-    ("skl2onnx", "lincode.onnx.register_converters()", "lincode[onnx]"),
     ("skops", "lincode.save(make_pipeline(scnn), 'model')", "lincode[skops]"),
-    ("torch", "scnn.encoder_module()", "lincode[torch]"),
 ]
 
 

@@ -34,7 +34,7 @@ def examples(page: str) -> list[str]:
 def installed_examples(page: str) -> list[tuple[str, str]]:
     """Return the Python blocks of a page, with the block that follows directly, or "".
 
-    A comment before a block, such as ``<!-- needs torch -->``, names packages. The block is left
+    A comment before a block, such as ``<!-- needs skops -->``, names packages. The block is left
     out if one of them is not installed.
     """
     pattern = r"(?:<!-- needs ([\w, ]+) -->\n+)?```python\n(.*?)```\n(?:\n```\n(.*?)```)?"

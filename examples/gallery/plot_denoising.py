@@ -137,11 +137,9 @@ for part, (title, image) in zip(("noisy", "denoised", "clean"), shown.items(), s
     axes[part].imshow(image, cmap="gray", vmin=0, vmax=1)
     axes[part].set_title(title, fontsize=11)
     axes[part].set_axis_off()
-display = AtomsDisplay.from_estimator(
-    scnn, sample, sort_by="energy", n_atoms=64, n_columns=16, ax=axes["atoms"]
-)
+display = AtomsDisplay.from_estimator(scnn, n_atoms=64, n_columns=16, ax=axes["atoms"])
 display.ax_.set_title(
-    "The 64 atoms with the largest codes, learned from the noisy photograph", fontsize=11
+    "The 64 atoms that are used most, learned from the noisy photograph", fontsize=11
 )
 plt.show()
 

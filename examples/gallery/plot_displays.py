@@ -11,16 +11,12 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from lincode import SCNN, scnn_path
-from lincode.inspection import decompose
 from lincode.plotting import (
     AtomsDisplay,
     CodesDisplay,
-    CorrelatedAtomsDisplay,
-    DecompositionDisplay,
     EnergyDisplay,
     ReconstructionDisplay,
-    TopSamplesDisplay,
-    UsageDisplay,
+    describe_atoms,
 )
 
 X, y = load_digits(return_X_y=True)
@@ -28,11 +24,15 @@ X = X / 16
 scnn = SCNN(64, random_state=0).fit(X)
 
 # %%
-# What do the atoms look like?
-# ----------------------------
-# The filter of the encoder is to the right of each atom. The atom that contributes most is first.
+# What do the atoms and the filters of the encoder look like?
+# -----------------------------------------------------------
+# The atom that most samples use is first. The filter of each atom is at the same place.
 
-AtomsDisplay.from_estimator(scnn, X, sort_by="energy", filters=True)
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained")
+atoms = AtomsDisplay.from_estimator(scnn, ax=left)
+AtomsDisplay(scnn.encoder_[atoms.indices]).plot(ax=right)
+left.set_title("atoms")
+right.set_title("filters")
 plt.show()
 
 # %%
@@ -40,8 +40,8 @@ plt.show()
 # -------------------------------------------------
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-UsageDisplay.from_estimator(scnn, X, ax=left)
-CodesDisplay.from_codes(scnn.transform(X), kind="nonzeros", ax=right)
+codes = CodesDisplay.from_estimator(scnn, X, kind="usage", ax=left)
+codes.plot(kind="nonzeros", ax=right)
 plt.show()
 
 # %%
@@ -59,27 +59,15 @@ plt.show()
 # %%
 # Which samples use an atom?
 # --------------------------
+# The labels and coefficients of the ten digits that use an atom most are above them.
 
-TopSamplesDisplay.from_estimator(scnn, X, atoms=[3, 10], labels=y)
-plt.show()
-
-# %%
-# Which atoms explain a sample?
-# -----------------------------
-
-parts = decompose(scnn, X[0])
-DecompositionDisplay.from_estimator(scnn, X[0])
-plt.show()
-
-# %%
-# Which atoms belong to a class?
-# ------------------------------
-
-CorrelatedAtomsDisplay.from_estimator(scnn, X, y, n_atoms=3)
+(atom,) = describe_atoms(scnn, X, [10])
+captions = [f"{y[i]} ({u:.2g})" for i, u in zip(atom.samples, atom.coefficients, strict=True)]
+AtomsDisplay(X[atom.samples], captions=captions).plot(n_columns=10)
 plt.show()
 
 # %%
 print(
-    f"The first digit is a sum of {len(parts.atom)} of {len(scnn.components_)} atoms, and"
-    f" {parts.fraction[:3].sum():.0%} of its reconstruction come from three of them."
+    f"The digits use {(codes.codes != 0).sum(axis=1).mean():.0f} of 64 atoms on average. Of the ten"
+    f" that use atom 10 most, {(y[atom.samples] == 2).sum()} are a 2."
 )

@@ -8,6 +8,8 @@ for many values of alpha, each of which starts from the one before. This example
 changes: the number of non-zeros, the reconstruction of new digits, and the atoms.
 """
 
+import copy
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -53,13 +55,12 @@ for algorithm, marker in (("encoder", "o"), ("exact", "s"), ("lasso", "^")):
     for ratio, n, error in zip(ratios, curves[name].nonzeros, curves[name].errors, strict=True):
         print(f"{name:13} alpha = {ratio:.3f} alpha_max: {n:4.1f} non-zeros, error {error:.3f}")
 encoder = path[-2].set_params(transform_algorithm="encoder", fit_decoder=True)
-curves["SCNN, encoder calibrated"] = ReconstructionDisplay.from_estimator(
-    encoder,
-    X_test,
-    densities=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
-    X_calibration=X_train,
-    label="SCNN, encoder calibrated",
-    ax=right,
+calibrated = [
+    copy.copy(encoder).calibrate(X_train, density=density)
+    for density in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+]
+curves["SCNN, encoder calibrated"] = ReconstructionDisplay.from_path(
+    calibrated, X_test, label="SCNN, encoder calibrated", ax=right
 )
 right.lines[-1].set(marker="D", color="C5")
 pcas = [PCA(k).fit(X_train) for k in range(1, 41)]

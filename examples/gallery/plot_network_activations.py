@@ -4,9 +4,8 @@ Sparse features of a neural network
 ===================================
 
 A hidden unit of a neural network often responds to many different inputs. Sparse features of the
-hidden activations respond to fewer, and can be described by the samples with the largest codes
-(:func:`lincode.inspection.top_samples`). The network here is an ``MLPClassifier`` for digits. The
-features are learned without labels.
+hidden activations respond to fewer, and can be described by the samples with the largest codes. The
+network here is an ``MLPClassifier`` for digits. The features are learned without labels.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +16,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from lincode import SCNN
-from lincode.inspection import top_samples
 
 plt.style.use("tableau-colorblind10")
 
@@ -62,9 +60,8 @@ print(f"{scnn.encoder_r2_:.0%} of the squared activations are reconstructed from
 N_TOP = 10
 top, purity = {}, {}
 for name, F in features.items():
-    table = top_samples(F, N_TOP, sign="positive")
-    used = np.unique(table.atom)
-    top[name] = [table.sample[table.atom == j] for j in used]
+    order = np.argsort(-F, axis=0, kind="stable")[:N_TOP].T
+    top[name] = [rows[f[rows] > 0] for f, rows in zip(F.T, order, strict=True) if f.max() > 0]
     purity[name] = np.array([np.bincount(y_test[rows]).max() / len(rows) for rows in top[name]])
     print(
         f"{name:20} purity {purity[name].mean():.0%},"

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 
 from lincode import SCNN
-from lincode.inspection import top_features, top_samples
+from lincode.plotting import describe_atoms
 
 plt.style.use("tableau-colorblind10")
 
@@ -113,9 +113,10 @@ for name, U in codes.items():
 
 order = np.argsort(-scnn.usage_)[:15]
 figure, axes = plt.subplots(3, 5, figsize=(11, 6.2), layout="constrained")
-for ax, j in zip(axes.flat, order, strict=True):
-    top = top_features(scnn, 6, atoms=j, feature_names=words)
-    ax.barh(top.name, top.value)
+topics = describe_atoms(scnn, X_test, order, n_samples=3, n_features=6, feature_names=words)
+for ax, topic in zip(axes.flat, topics, strict=True):
+    j = topic.atom
+    ax.barh(topic.features, topic.entries)
     ax.invert_yaxis()
     ax.set_title(f"topic {j} ({scnn.usage_[j]:.0%})", fontsize=10)
     ax.tick_params(axis="y", length=0, labelsize=9)
@@ -123,10 +124,9 @@ for ax, j in zip(axes.flat, order, strict=True):
     ax.spines[["top", "right", "bottom"]].set_visible(False)
 plt.show()
 
-for j in order[:6]:
-    samples = top_samples(codes["SCNN, lasso codes"], 3, atoms=j).sample
-    described = " ".join(top_features(scnn, 3, atoms=j, feature_names=words).name)
-    print(f"topic {j} ({described}): " + ", ".join(names_test[i] for i in samples))
+for topic in topics[:6]:
+    described = " ".join(topic.features[:3])
+    print(f"topic {topic.atom} ({described}): " + ", ".join(names_test[i] for i in topic.samples))
 
 # %%
 values = [f"{name} {fractions[name]:.0%} by {n_topics[name]:.1f} topics" for name in codes]

@@ -5,6 +5,7 @@ from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_encode import SparseCoder, sparse_encode
+from lincode.export import to_onnx
 from lincode.training.loop import Iteration
 
 __version__ = "0.1.0.dev0"
@@ -17,4 +18,5 @@ __all__ = [
     "scnn_path",
     "soft_threshold",
     "sparse_encode",
+    "to_onnx",
 ]

@@ -16,9 +16,7 @@ MODULES = [
     "lincode",
     "lincode.dask",
     "lincode.exceptions",
-    "lincode.inspection",
     "lincode.metrics",
-    "lincode.onnx",
     "lincode.plotting",
     "lincode.vectors",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -26,9 +25,7 @@ from lincode import (
     scnn_path,
     sparse_encode,
 )
-from lincode.exceptions import InvalidInputError, MissingDependencyError
-from lincode.metrics import error_rate, rms_error, sparsity
-from lincode.plotting import AtomsDisplay
+from lincode.exceptions import InvalidInputError
 
 D = np.eye(3)[:2]
 ESTIMATORS = [SCNN(2), MiniBatchSCNN(2), SCNNCV(), SAANN(2), ASCNN(2), Sparsenet(2), SparseCoder(D)]
@@ -70,7 +67,7 @@ def test_masked_entries_are_missing_or_refused_and_never_used(model: Any) -> Non
         model.fit(masked)
 
 
-def test_masked_entries_of_dictionaries_and_metrics_are_refused() -> None:
+def test_masked_entries_of_dictionaries_are_refused() -> None:
     masked = np.ma.masked_array(X, mask=X > 1)
     calls: list[Callable[[], Any]] = [
         lambda: SCNN(8, init=masked).fit(X),
@@ -79,9 +76,6 @@ def test_masked_entries_of_dictionaries_and_metrics_are_refused() -> None:
         lambda: sparse_encode(X, D, init=np.ma.masked_array(np.ones((8, 2)), X[:, :2] > 0)),
         lambda: SCNN(2).fit(X, sample_weight=np.ma.masked_array(np.ones(8), X[:, 0] > 0)),
         lambda: SCNN(3, random_state=0, alpha="0.1*max").fit(X).inverse_transform(masked),
-        lambda: rms_error(masked, X),
-        lambda: sparsity(masked),
-        lambda: error_rate(masked, X),
     ]
     for call in calls:
         with pytest.raises(InvalidInputError, match=r"masked|NaN"):
@@ -167,38 +161,6 @@ def test_folds_and_grids() -> None:
         scnn_path(1e100 * X, 2, alpha_ratios=[1e300])
     with pytest.raises(InvalidInputError, match="got the entry 'text'"):
         scnn_path(X, 2, alphas=["text"])
-
-
-def test_a_missing_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("matplotlib", "matplotlib.pyplot"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'lincode\[plot\]'"):
-        AtomsDisplay(np.ones((2, 4))).plot()
-
-
-def test_metrics_of_unusual_codes() -> None:
-    parts = scipy.sparse.csr_array(([0.5, -0.5], [0, 0], [0, 2]), (1, 4))  # the sum is zero
-    assert sparsity(parts) == 1
-    assert sparsity(np.array([[-128, 0]], dtype=np.int8), 1.0) == 0.5
-    assert sparsity(scipy.sparse.csr_array(np.eye(2)), -1.0) == 0
-    assert rms_error([[1e300]], [[-1e300]]) == pytest.approx(2e300)
-    assert_array_equal(rms_error([[0.0]], [[0.0]]), 0)
-    lazy: Any = pl.LazyFrame({"y": [1, 2]})
-    calls: list[Callable[[], Any]] = [
-        lambda: rms_error([[1.0], [1.0, 2.0]], [[1.0]]),
-        lambda: rms_error([[np.nan]], [[1.0]]),
-        lambda: sparsity([["text"]]),
-        lambda: sparsity([[1j]]),
-        lambda: sparsity([[1.0]], float("nan")),
-        lambda: error_rate([[1], [1, 2]], [1]),
-        lambda: error_rate(lazy, lazy),
-        lambda: error_rate(None, None),  # type: ignore[arg-type]
-        lambda: error_rate("text", "text"),
-        lambda: error_rate(scipy.sparse.csr_array(np.eye(2)), [1, 2]),
-    ]
-    for call in calls:
-        with pytest.raises(InvalidInputError, match="must"):
-            call()
 
 
 @pytest.mark.parametrize(

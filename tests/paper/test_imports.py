@@ -12,7 +12,6 @@ FILES = sorted(Path(paper.__file__).parent.rglob("*.py"))
 PUBLIC = {
     "lincode",
     "lincode.metrics",
-    "lincode.inspection",
     "lincode.plotting",
     "lincode.exceptions",
     "lincode.vectors",

@@ -1,0 +1,208 @@
+"""Conversion of fitted estimators and pipelines to ONNX, by skl2onnx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from lincode.core.arrays import Array
+from lincode.core.threshold import Thresholding
+from lincode.estimators.minibatch import MiniBatchSCNN
+from lincode.estimators.scnn import SCNN
+from lincode.estimators.sparse_encode import SparseCoder
+from lincode.exceptions import InvalidInputError, MissingDependencyError
+
+ENCODERS = (SCNN, MiniBatchSCNN, SparseCoder)
+
+
+def to_onnx(
+    model: Any,
+    X: Any = None,
+    *,
+    target_opset: int | dict[str, int] | None = None,
+    options: dict[Any, Any] | None = None,
+) -> Any:
+    """Convert a fitted estimator, or a pipeline that contains one, to an ONNX model.
+
+    The encoder becomes one matrix product and a threshold, which onnxruntime and other runtimes
+    compute without Python packages. The codes are those of ``transform``, except for rounding.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted SCNN or MiniBatchSCNN with ``transform_algorithm="encoder"``, a SparseCoder with
+        ``transform_algorithm="threshold"``, or a Pipeline, ColumnTransformer or other estimator of
+        scikit-learn that contains some of these and that skl2onnx can convert.
+    X : array, CSR matrix or data frame, default=None
+        Some samples, from which the type of the input is taken: float32 or float64 and, for the
+        data frame of a pipeline, one input per column. If it is None, the input has the type of the
+        weights, or float32 for a pipeline. The number of samples is never fixed.
+    target_opset : int or dict, default=None
+        The version of the ONNX operators, at least 13. None means the latest one of skl2onnx.
+    options : dict, default=None
+        Options of skl2onnx. None means ``{"zipmap": False}`` for classifiers, with which the
+        probabilities are an array and not a list of dictionaries.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Its method ``SerializeToString`` returns the contents of an ONNX file. The input of an
+        estimator of lincode is called "X" and the output "codes".
+
+    Notes
+    -----
+    Missing entries are not predicted: the code of a sample with NaN is NaN. With
+    ``sparse_output=True`` the codes are still dense.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> import lincode
+    >>> X = load_digits().data / 16
+    >>> scnn = lincode.SCNN(20, random_state=0).fit(X)
+    >>> onnx_model = lincode.to_onnx(scnn)  # doctest: +SKIP
+    >>> import onnxruntime  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession(onnx_model.SerializeToString())  # doctest: +SKIP
+    >>> (codes,) = session.run(["codes"], {"X": X})  # doctest: +SKIP
+    """
+    try:
+        import skl2onnx
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            "conversion to ONNX needs skl2onnx; install it with: pip install 'lincode[onnx]'"
+        ) from error
+    _register_converters()
+    if hasattr(model, "to_local"):  # trained on a cluster
+        model = model.to_local()
+    check_is_fitted(model)
+    arguments: dict[str, Any] = {"target_opset": target_opset, "options": options}
+    if isinstance(model, ENCODERS):
+        C = layers_of(model).C
+        arguments |= {"initial_types": [("X", _input_type(C if X is None else X, C.shape[1]))]}
+        arguments |= {"final_types": [("codes", None)]}
+    elif X is None:
+        kind = _input_type(np.zeros(0, np.float32), model.n_features_in_)
+        arguments |= {"initial_types": [("X", kind)]}
+    else:
+        first = np.zeros((1, X.shape[1]), X.dtype) if issparse(X) else X[:1]
+        arguments |= {"X": first if hasattr(X, "iloc") else np.asarray(first)}
+    if options is None and is_classifier(model):
+        arguments["options"] = {"zipmap": False}
+    return skl2onnx.to_onnx(model, **arguments)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Codes U = f(X Cᵀ), where f is a threshold, possibly with separate columns for both signs."""
+
+    C: Array
+    thresholding: Thresholding
+    split_sign: bool
+
+
+def layers_of(model: Any) -> Layers:
+    """Return the layers of a fitted estimator whose codes are one product and a threshold."""
+    check_is_fitted(model)
+    model._check_parameters()
+    exported = "threshold" if isinstance(model, SparseCoder) else "encoder"
+    if model.transform_algorithm != exported:
+        raise InvalidInputError(
+            f"transform_algorithm of {type(model).__name__} must be {exported!r} for ONNX, because"
+            " other codes are not one matrix product and a threshold; got"
+            f" {model.transform_algorithm!r}. Use set_params(transform_algorithm={exported!r})."
+        )
+    if isinstance(model, SparseCoder):
+        C = model.components_
+        alpha = 1.0 if model.transform_alpha is None else float(model.transform_alpha)
+        rule = Thresholding("soft", alpha, positive=bool(model.positive_code))
+    else:
+        C = model._used_encoder()
+        rule = model._thresholding(model._checked_gains())
+    return Layers(C, rule, bool(model.split_sign))
+
+
+def _input_type(X: Any, n_features: int) -> Any:
+    """Return the type of an input like X: float32 or float64."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    dtype = X.dtype if hasattr(X, "dtype") else np.asarray(X).dtype
+    return (FloatTensorType if dtype == np.float32 else DoubleTensorType)([None, n_features])
+
+
+def _register_converters() -> None:
+    """Register the converters with skl2onnx. Calling it again has no further effect."""
+    from skl2onnx import update_registered_converter
+
+    for encoder in ENCODERS:
+        name = f"Lincode{encoder.__name__}"
+        update_registered_converter(encoder, name, _set_output_type, _convert)
+
+
+def _set_output_type(operator: Any) -> None:
+    """Set the type and the shape of the output. The number of rows is not fixed."""
+    from skl2onnx.common.data_types import guess_tensor_type
+
+    layers, source = layers_of(operator.raw_operator), operator.inputs[0]
+    n_codes = len(layers.C) * (2 if layers.split_sign else 1)
+    kind = type(guess_tensor_type(source.type))
+    operator.outputs[0].type = kind([source.get_first_dimension(), n_codes])
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Add the nodes of an encoder. Integers become float32."""
+    from skl2onnx.algebra.onnx_ops import OnnxCast, OnnxConcat, OnnxGemm, OnnxIdentity
+    from skl2onnx.common.data_types import guess_numpy_type, guess_proto_type, guess_tensor_type
+
+    version = {"op_version": container.target_opset}
+    kind = guess_tensor_type(operator.inputs[0].type)
+    dtype = np.dtype(guess_numpy_type(kind))
+    inputs = [
+        x if type(x.type) is type(kind) else OnnxCast(x, to=guess_proto_type(kind), **version)
+        for x in operator.inputs  # the columns of a data frame are separate inputs
+    ]
+    X = inputs[0] if len(inputs) == 1 else OnnxConcat(*inputs, axis=1, **version)
+    layers = layers_of(operator.raw_operator)
+    Z = OnnxGemm(X, np.array(layers.C, dtype, order="C"), transB=1, **version)
+    result = _codes(Z, layers, dtype, version)
+    output = OnnxIdentity(result, output_names=operator.outputs[:1], **version)
+    output.add_to(scope, container)
+
+
+def _codes(Z: Any, layers: Layers, dtype: np.dtype[Any], version: dict[str, Any]) -> Any:
+    """Return the nodes of the threshold. NaN in a sample leads to NaN in its code, not to zeros."""
+    from skl2onnx.algebra import onnx_ops as ops
+
+    def positive_part(U: Any) -> Any:
+        return ops.OnnxWhere(ops.OnnxLess(U, zero, **version), zero, U, **version)
+
+    rule, zero = layers.thresholding, np.zeros(1, dtype)
+    limit = np.array([min(rule.threshold, float(np.finfo(dtype).max))], dtype)
+    if rule.mode == "soft" and rule.positive:
+        U = ops.OnnxSub(Z, ops.OnnxMin(Z, limit, **version), **version)
+    elif rule.mode == "soft":
+        bounds = np.array(-limit[0]), np.array(limit[0])
+        U = ops.OnnxSub(Z, ops.OnnxClip(Z, *bounds, **version), **version)
+    else:
+        if rule.mode == "top_k" and rule.positive:
+            Z = positive_part(Z)
+        magnitude = Z if rule.positive else ops.OnnxAbs(Z, **version)
+        if rule.mode == "hard":
+            is_zero = ops.OnnxLessOrEqual(magnitude, limit, **version)
+            U = ops.OnnxWhere(is_zero, zero, Z, **version)
+        else:  # of equal entries, TopK chooses the first ones
+            k = np.array([rule.k], dtype=np.int64)
+            top = ops.OnnxTopK(magnitude, k, axis=1, **version)[1]
+            kept = ops.OnnxGatherElements(Z, top, axis=1, **version)
+            zeros = ops.OnnxSub(Z, Z, **version)
+            U = ops.OnnxScatterElements(zeros, top, kept, axis=1, **version)
+    if rule.gains is not None:
+        U = ops.OnnxMul(U, np.array(rule.gains, dtype), **version)
+    if layers.split_sign:
+        negative = positive_part(ops.OnnxNeg(U, **version))
+        U = ops.OnnxConcat(positive_part(U), negative, axis=1, **version)
+    return U
