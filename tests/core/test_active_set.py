@@ -1,23 +1,19 @@
 """The active-set method for sparse rows: optimality, difficult problems, which rows it gets."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from lincode.core import active_set, compiler
-from lincode.core import lasso as code_step_module
-from lincode.core.accelerated import Iterate
+from lincode.core import active_set
 from lincode.core.active_set import solve_rows
-from lincode.core.lasso import CodeProblem, code_step, code_violation
+from lincode.core.lasso import CodeProblem, code_step
+from tests.core.optimality import code_violation
 
 
 class Solved(NamedTuple):
@@ -97,27 +93,6 @@ def test_every_row_is_optimal(positive: bool, dtype: Any, eta: float) -> None:
     assert_allclose(solved.value, objective(solved.U, b, problem), rtol=1e-4)
 
 
-def test_only_the_given_rows_are_changed() -> None:
-    X, problem = sparse_problem(0.0)
-    b = X @ problem.W.T
-    everything = solve(problem, b).U
-    U, rows = np.zeros_like(b), np.array([3, 17, 4])
-    finished = solve_rows(
-        U,
-        b,
-        rows,
-        problem,
-        tol=1e-9,
-        scale=np.abs(b).max(axis=1),
-        max_units=60,
-        violation=np.zeros(len(b)),
-        value=np.zeros(len(b)),
-    )
-    assert finished.tolist() == [True, True, True]
-    assert_array_equal(U[rows], everything[rows])
-    assert not np.delete(U, rows, axis=0).any()
-
-
 def test_positive_codes_stay_positive_from_any_start() -> None:
     """The minimiser over all codes would be negative for the units that the start uses."""
     X, problem = sparse_problem(0.0, positive=True)
@@ -130,20 +105,6 @@ def test_positive_codes_stay_positive_from_any_start() -> None:
     assert solved.finished.all()
     assert (solved.U >= 0).all()
     assert violations(solved.U, b, problem).max() <= 1e-9
-
-
-@pytest.mark.parametrize("eta", [0.0, 1.0])
-@pytest.mark.parametrize("positive", [False, True])
-def test_codes_equal_those_of_accelerated_steps(
-    eta: float, positive: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, problem = sparse_problem(eta, positive=positive)
-    start = np.zeros((len(X), 80))
-    compiled = code_step(start, X, problem, tol=1e-10, max_iter=5000)
-    monkeypatch.setattr(code_step_module._Block, "solve_sparse", lambda self, rows: rows)
-    plain = code_step(start, X, problem, tol=1e-10, max_iter=5000)
-    assert compiled.n_unfinished == plain.n_unfinished == 0
-    assert_allclose(compiled.U, plain.U, atol=1e-6 * np.abs(plain.U).max())
 
 
 @pytest.fixture
@@ -160,14 +121,6 @@ def test_machine_code_equals_the_python_source(request: pytest.FixtureRequest) -
     source = solve(problem, b)
     assert_allclose(compiled.U, source.U, rtol=1e-9, atol=1e-12)
     assert source.U.any()
-
-
-def test_optimal_codes_are_unchanged() -> None:
-    for dtype in (np.float64, np.float32):
-        X, problem = sparse_problem(0.0, dtype=dtype)
-        b = X @ problem.W.T
-        first = solve(problem, b)
-        assert_array_equal(solve(problem, b, start=first.U).U, first.U)
 
 
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.3, 3.0, 20.0]))
@@ -203,21 +156,6 @@ def test_rows_that_are_given_up_are_not_worse_than_the_start(
     assert (np.count_nonzero(solved.U[solved.finished], axis=1) <= max_units).all()
     tol = 1e-4 if dtype == np.float32 else 1e-8
     assert (violations(solved.U, b, problem)[solved.finished] <= tol).all()
-
-
-@pytest.mark.usefixtures("python_source")
-def test_start_is_kept_if_nothing_better_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first round only removes the dependent unit, which raises the objective."""
-    monkeypatch.setattr(active_set, "MAX_ROUNDS", 1)
-    monkeypatch.setattr(active_set, "MAX_ROUNDS_PER_UNIT", 0)
-    D = np.repeat(np.eye(4), 2, axis=0)
-    problem = lasso_problem(D, 0.1)
-    start = np.full((1, 8), 0.5)
-    b = np.array([[1.0, 2.0, 3.0, 4.0]]) @ D.T / 4
-    solved = solve(problem, b, start=start, max_units=8)
-    assert not solved.finished.any()
-    assert_array_equal(solved.U, start)
-    assert_allclose(solved.value, objective(start, b, problem))
 
 
 def test_dense_rows_are_finished_by_accelerated_steps() -> None:
@@ -332,54 +270,6 @@ def test_tolerance_zero_is_limited_by_rounding() -> None:
         assert solved.finished.all()
 
 
-def test_numba_is_not_imported_with_the_library() -> None:
-    program = "import sys, lincode; print('numba' in sys.modules)"
-    out = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True
-    )
-    assert out.stdout.strip() == "False"
-
-
-@pytest.mark.parametrize("eta", [0.0, 1.0])
-def test_rows_that_are_given_up_are_not_tried_again(
-    eta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, problem = sparse_problem(eta)
-    seen: list[int] = []
-
-    def give_up(U: Any, b: Any, rows: Any, problem: CodeProblem, **_: Any) -> Any:
-        seen.extend(rows)
-        return np.zeros(len(rows), dtype=bool)
-
-    monkeypatch.setattr(active_set, "solve_rows", give_up)
-    start = np.zeros((len(X), 80))
-    start[:, :3] = 1e-3
-    solved = code_step(start, X, problem, tol=1e-8, max_iter=20_000)
-    assert solved.residual <= 1e-8
-    # If the problem is not strongly convex, the second attempt is from zero.
-    assert len(seen) == 2 * len(X) if eta == 0 else 0 < len(set(seen)) == len(seen)
-
-
-@pytest.mark.parametrize("positive", [False, True])
-def test_start_with_too_many_or_dependent_units_is_replaced_by_zero(
-    positive: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(0)
-    D = rng.standard_normal((80, 12))
-    D[40:] = D[:40]
-    problem = lasso_problem(D, 0.5, positive=positive)
-    X = rng.standard_normal((30, 12))
-    monkeypatch.setattr(Iterate, "advance", None)
-    cold = code_step(np.zeros((30, 80)), X, problem, tol=1e-8, max_iter=10)
-    dependent = np.zeros((30, 80))
-    dependent[:, [5, 45]] = 0.1
-    for start in (np.ones((30, 80)), dependent):
-        warm = code_step(start, X, problem, tol=1e-8, max_iter=10)
-        assert warm.n_unfinished == 0
-        b = X @ problem.W.T
-        assert_allclose(objective(warm.U, b, problem), objective(cold.U, b, problem), rtol=1e-7)
-
-
 @given(seed=st.integers(0, 10**6), tol=st.sampled_from([0.5, 0.1, 0.01]), positive=st.booleans())
 def test_objective_never_increases_with_a_large_tolerance(
     seed: int, tol: float, positive: bool
@@ -398,38 +288,3 @@ def test_objective_never_increases_with_a_large_tolerance(
         after = code_step(start, X, problem, tol=tol, max_iter=100).U
         values = objective(start, b, problem), objective(after, b, problem)
         assert (values[1] <= values[0] + 1e-12 * np.abs(values[0])).all()
-
-
-def test_dense_rows_are_not_passed_to_it_if_the_problem_is_strongly_convex(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    X, problem = sparse_problem(1.0, lam=1e-3)
-    monkeypatch.setattr(active_set, "solve_rows", None)
-    solved = code_step(np.zeros((len(X), 80)), X, problem, tol=1e-6, max_iter=20_000)
-    assert np.count_nonzero(solved.U) > 80 / 6 * len(X)
-    assert solved.residual <= 1e-6
-
-
-def test_rows_solved_by_it_need_no_accelerated_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, problem = sparse_problem(0.0)
-    monkeypatch.setattr(Iterate, "advance", None)
-    solved = code_step(np.zeros((len(X), 80)), X, problem, tol=1e-6, max_iter=100)
-    assert solved.residual <= 1e-6
-
-
-def test_function_is_compiled_without_a_cache_if_no_folder_is_writable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    njit = numba.njit
-
-    def no_cache(**options: Any) -> Any:
-        if options.pop("cache", False):
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
-
-    monkeypatch.setattr(numba, "njit", no_cache)
-
-    def add_one(x: Any) -> Any:
-        return x + 1
-
-    assert compiler.compiled(add_one)(2) == 3

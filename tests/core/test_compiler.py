@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numba
 import pytest
 
 import lincode
+from lincode.core.compiler import compiled
 
 FIT = """
 import sys
@@ -40,11 +43,11 @@ def fit_in_new_process(dtype: str, cache: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_same_bits_with_and_without_the_cache(dtype: str, tmp_path: Path) -> None:
-    compiled = fit_in_new_process(dtype, tmp_path)
+    first = fit_in_new_process(dtype, tmp_path)
     assert list(tmp_path.glob("**/*.nbc"))
     loaded = fit_in_new_process(dtype, tmp_path)
-    assert len(compiled) == 2
-    assert [a == b for a, b in zip(compiled, loaded, strict=True)] == [True, True]
+    assert len(first) == 2
+    assert [a == b for a, b in zip(first, loaded, strict=True)] == [True, True]
 
 
 def test_compiled_functions_call_only_inlined_functions() -> None:
@@ -68,3 +71,17 @@ def test_compiled_functions_call_only_inlined_functions() -> None:
                     n_calls += 1
                     assert "inlined" in decorators[call.func.id], (path.name, call.func.id)
     assert n_calls > 0
+
+
+def test_function_is_compiled_without_a_cache_if_no_folder_is_writable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    njit = numba.njit
+
+    def no_cache(**options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(numba, "njit", no_cache)
+    assert compiled(lambda x: x + 1)(2) == 3

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
+from lincode.core.arrays import scan_rows
 from lincode.core.energy import CodeStats, energy, energy_from_stats, lam_max, rounding_of_energy
-from lincode.rows.memory import factor_rows, scan_rows
+from lincode.training.rows import factor_rows
 
 
 def brute_force(X: Any, U: Any, D: Any, C: Any, lam: float, eta: float) -> float:

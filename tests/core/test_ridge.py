@@ -1,4 +1,4 @@
-"""The ridge of the encoder: the C step, the energy, generalised cross-validation and training."""
+"""The C step: ridge regression with a factor of XᵀX, and the choice of the ridge."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
-from lincode import SCNN, MiniBatchSCNN
 from lincode.core.energy import CodeStats, energy, energy_from_stats
 from lincode.core.ridge import (
     RIDGE_RATIOS,
+    DirectFactor,
     choose_ridge,
+    conjugate_gradient,
     encoder_residual,
     encoder_step,
     factor_gram,
+    factor_transposed,
 )
-from lincode.rows.memory import direct_factor, factor_rows
+from lincode.training.rows import factor_rows
 
 SHAPES = [(60, 12), (12, 40), (12, 12)]
 """More rows than features, fewer, and equally many."""
@@ -77,22 +79,6 @@ def test_encoder_residual_certifies_the_minimum(
     # The minimum for another ridge is not the minimum for this one.
     other = encoder_step(stats.UtX, factor.with_ridge(ratio + 1))
     assert encoder_residual(other, stats.UtU, stats.UtX, factor) > 1e-3
-
-
-def test_gram_and_rows_give_the_same_ridge(rng: np.random.Generator) -> None:
-    """Both factorisations leave out the directions that X does not have."""
-    X, U = problem(rng, (12, 40))
-    one = direct_factor(X).with_ridge(0.1)
-    other = factor_gram(X.T @ X, X.dtype).with_ridge(0.1)
-    assert len(one.s2) == len(other.s2) == 12
-    assert_allclose(one.ridge, other.ridge)
-    assert_allclose(encoder_step(U.T @ X, one), encoder_step(U.T @ X, other), atol=1e-9)
-
-
-def test_rows_of_zeros() -> None:
-    factor = factor_rows(np.zeros((5, 3))).with_ridge(0.5)
-    assert_array_equal(encoder_step(np.zeros((2, 3)), factor), np.zeros((2, 3)))
-    assert choose_ridge(np.zeros((2, 2)), np.zeros((2, 3)), 5, factor) in RIDGE_RATIOS
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -188,91 +174,144 @@ def test_energy_from_stats_is_energy_from_arrays(
 # Training
 
 
-@pytest.mark.parametrize("ridge", [0, 0.1, 10, "auto"])
-@pytest.mark.parametrize("n", [40, 300])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_training_never_increases_the_energy(
-    digits: Any, ridge: float | str, n: int, dtype: Any
+def data(rng: np.random.Generator, kind: str) -> Any:
+    X = rng.standard_normal((40, 12))
+    if kind == "wide":
+        X = rng.standard_normal((8, 30))
+    if kind == "constant columns":
+        X[:, 3], X[:, 7] = 0, -1
+    if kind == "repeated columns":
+        X[:, 5] = X[:, 2]
+    return X
+
+
+@pytest.mark.parametrize("kind", ["tall", "wide", "constant columns", "repeated columns"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_encoder_is_the_minimum_norm_least_squares_solution(
+    rng: np.random.Generator, kind: str, sparse: bool
 ) -> None:
-    X = digits[:n].astype(dtype)
-    scnn = SCNN(20, encoder_ridge=ridge, tol=1e-3, random_state=0).fit(X)
-    assert (np.diff(scnn.energy_path_) <= 0).all()
-    assert scnn.optimality_["encoder"] < (1e-3 if dtype == np.float32 else 1e-8)
-    if ridge == "auto":
-        assert scnn.encoder_ridge_ in RIDGE_RATIOS
-    else:
-        assert scnn.encoder_ridge_ == ridge
-    # -score is the energy of the best codes for the final D and C, so it is at most energy_.
-    best = -scnn.score(X)
-    assert best <= scnn.energy_ * (1 + (1e-5 if dtype == np.float32 else 1e-9))
-    assert best > 0.9 * scnn.energy_
+    X = data(rng, kind)
+    U = rng.standard_normal((len(X), 5))
+    Xs = scipy.sparse.csr_array(X) if sparse else X
+    factor, stats = factor_rows(Xs), CodeStats.of(U, Xs)
+    C = encoder_step(stats.UtX, factor)
+    assert_allclose(C, np.linalg.lstsq(X, U, rcond=None)[0].T, atol=1e-8)
+    assert encoder_residual(C, stats.UtU, stats.UtX, factor) < 1e-10
 
 
-@pytest.mark.parametrize("n", [40, 300])
-def test_fitted_ridge_is_relative_to_the_mean_eigenvalue(digits: Any, n: int) -> None:
-    X = digits[:n]
-    scnn = SCNN(20, encoder_ridge=0.3, tol=1e-3, random_state=0).fit(X)
-    eigenvalues = np.linalg.svd(X, compute_uv=False) ** 2
-    rank = int(np.linalg.matrix_rank(X))
-    assert_allclose(scnn.noise_variance_, 0.3 * eigenvalues.sum() / rank / n)
-    # A larger ridge gives a smaller encoder.
-    norms = [
-        np.linalg.norm(SCNN(20, encoder_ridge=r, tol=1e-3, random_state=0).fit(X).encoder_)
-        for r in (0.01, 3.0)
-    ]
-    assert norms[0] > 1.2 * norms[1]
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
+def test_projection_does_not_change_the_product_with_the_data(
+    rng: np.random.Generator, shape: tuple[int, int]
+) -> None:
+    X = rng.standard_normal(shape)
+    X[:, 2] = X[:, 1]
+    C = rng.standard_normal((3, shape[1]))
+    projected = factor_rows(X).project(C)
+    assert_allclose(X @ projected.T, X @ C.T, atol=1e-8)
+    assert np.linalg.norm(projected) < np.linalg.norm(C)
 
 
-def test_auto_ridge_is_the_same_as_its_value(digits: Any) -> None:
-    """Choosing the ridge must not change the start of training."""
-    X = digits[:100]
-    for init in ("data", "paper"):
-        auto = SCNN(15, init=init, max_iter=60, tol=1e-2, random_state=0).fit(X)
-        fixed = SCNN(15, init=init, max_iter=60, tol=1e-2, random_state=0)
-        fixed.set_params(encoder_ridge=auto.encoder_ridge_).fit(X)
-        assert_array_equal(auto.energy_path_, fixed.energy_path_)
-        assert_array_equal(auto.encoder_, fixed.encoder_)
+def test_residual_is_the_largest_cosine(rng: np.random.Generator) -> None:
+    X, U = rng.standard_normal((20, 6)), rng.standard_normal((20, 3))
+    X[:, 4] = 0
+    C = rng.standard_normal((3, 6))
+    difference = U - X @ C.T
+    lengths = np.outer(np.linalg.norm(U, axis=0), np.linalg.norm(X, axis=0))
+    cosine = np.abs(difference.T @ X)[:, [0, 1, 2, 3, 5]] / lengths[:, [0, 1, 2, 3, 5]]
+
+    def residual(C: Any, U: Any, X: Any) -> float:
+        stats = CodeStats.of(U, X)
+        return encoder_residual(C, stats.UtU, stats.UtX, factor_rows(X))
+
+    assert_allclose(residual(C, U, X), cosine.max())
+    scale = 10.0 ** np.arange(-3, 3)  # the residual does not depend on the scale of the features
+    assert_allclose(residual(C / scale, U, X * scale), cosine.max(), rtol=1e-6)
+    assert residual(np.zeros((3, 6)), 0 * U, X) == 0
 
 
-@pytest.mark.parametrize("solver", ["auto", "paper"])
-def test_energy_is_that_of_its_definition(digits: Any, solver: str) -> None:
-    """Training stops at once, so the energy is that of the codes that ``init`` gives."""
-    X = digits[:60]
-    D = X[:10] / np.linalg.norm(X[:10], axis=1, keepdims=True)
-    scnn = SCNN(10, alpha=0.05, encoder_ridge=0.5, init=D, solver=solver, random_state=0)
-    scnn.set_params(callback=lambda iteration: True).fit(X)
-    zero = np.zeros((60, 10))
-    assert_allclose(scnn.energy_path_[0], energy(X, zero, D, 0 * D, 0.05) / 60)
-    assert scnn.energy_path_[-1] < scnn.energy_path_[0]
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
+def test_zero_data_give_a_zero_encoder(shape: tuple[int, int]) -> None:
+    factor = factor_rows(np.zeros(shape))
+    assert factor.V.shape == (shape[1], 0)
+    assert not encoder_step(np.zeros((2, shape[1])), factor).any()
 
 
-@pytest.mark.parametrize("ridge", [0, 0.1, "auto"])
-def test_minibatch_keeps_its_ridge(digits: Any, ridge: float | str) -> None:
-    scnn = MiniBatchSCNN(15, encoder_ridge=ridge, random_state=0)
-    chosen: list[float] = []
-    for batch in np.array_split(digits[:300], 5):
-        # Each call checks that no step on the batch increases the energy.
-        scnn.partial_fit(batch * (1 + len(chosen)))
-        chosen.append(scnn.encoder_ridge_)
-        assert (scnn.noise_variance_ > 0) == (ridge != 0)
-    assert set(chosen) == {chosen[0]}
-    assert chosen[0] in RIDGE_RATIOS if ridge == "auto" else chosen[0] == ridge
+def one_row_scaled(rng: np.random.Generator, scale: float) -> Any:
+    X = rng.standard_normal((12, 40))
+    X[3] *= scale
+    return X
 
 
-def test_minibatch_of_one_batch_has_the_ridge_of_scnn(digits: Any) -> None:
-    X = digits[:200]
-    whole = SCNN(15, random_state=0, tol=1e-3).fit(X)
-    batch = MiniBatchSCNN(15, random_state=0).partial_fit(X)
-    assert batch.encoder_ridge_ == whole.encoder_ridge_
-    assert_allclose(batch.noise_variance_, whole.noise_variance_)
-    assert_allclose(batch.score(X), whole.score(X), rtol=0.02)
+def one_hot(rng: np.random.Generator, N: int = 25, p: int = 60) -> Any:
+    return np.eye(p)[rng.integers(0, p, N)]
 
 
-def test_energy_of_a_batch_contains_the_ridge(digits: Any) -> None:
-    """The energy of a batch before it is learned is that of ``score``."""
-    X = digits[:200]
-    scnn = MiniBatchSCNN(15, encoder_ridge=3, half_life=np.inf, random_state=0).partial_fit(X)
-    expected, penalty = -scnn.score(X), scnn.noise_variance_ * np.sum(scnn.encoder_**2) / 15
-    scnn.partial_fit(X)  # ρ/N is the same, because XᵀX and N are twice as large
-    assert_allclose(scnn.energy_path_[-1], expected, rtol=1e-3)
-    assert penalty > 0.01 * expected
+WIDE: dict[str, Any] = {
+    "one row 1e6 times longer": lambda rng: one_row_scaled(rng, 1e6),
+    "one row 1e5 times longer": lambda rng: one_row_scaled(rng, 1e5),
+    "nearly constant": lambda rng: 1 + 1e-4 * rng.standard_normal((12, 40)),
+    "one-hot": one_hot,
+    "one-hot with few columns used": lambda rng: np.hstack(
+        [one_hot(rng, 25, 5), np.zeros((25, 60))]
+    ),
+    "repeated rows": lambda rng: np.repeat(rng.standard_normal((4, 40)), 3, axis=0),
+    "all singular values equal": lambda rng: np.linalg.qr(rng.standard_normal((40, 12)))[0].T,
+}
+
+
+def assert_factor_is_exact(factor: DirectFactor, X: Any) -> None:
+    """Compare with the singular values of X and with XᵀX itself."""
+    V, s2 = factor.V, factor.s2
+    assert_allclose(V.T @ V, np.eye(len(s2)), atol=1e-10)
+    s = np.linalg.svd(X, compute_uv=False)
+    assert_allclose(np.sort(s2)[::-1], s[: len(s2)] ** 2, rtol=1e-9, atol=1e-13 * s[0] ** 2)
+    rank = np.linalg.matrix_rank(X, tol=1e-6 * s[0])
+    assert len(s2) >= rank, "a direction above the rounding error is missing"
+    XtX = X.T @ X
+    assert_allclose((V * s2) @ V.T, XtX, atol=1e-11 * s[0] ** 2)
+    assert_allclose(factor.trace, np.trace(XtX))
+    assert_allclose(factor.column_norms, np.linalg.norm(X, axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("seed", range(5))
+def test_factor_of_wide_data_is_orthonormal_and_reproduces_xtx(name: str, seed: int) -> None:
+    X = WIDE[name](np.random.default_rng(seed))
+    assert X.shape[0] < X.shape[1]
+    assert_factor_is_exact(factor_rows(X), X)
+    assert_factor_is_exact(factor_rows(scipy.sparse.csr_matrix(X)), X)
+    transposed = np.array(X.T, order="F")
+    assert_factor_is_exact(factor_transposed(transposed, X.dtype), X)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_both_factorisations_give_the_same_encoder(name: str, rng: np.random.Generator) -> None:
+    X = WIDE[name](rng)
+    UtX = rng.standard_normal((3, len(X))) @ X
+    by_gram = factor_gram(X.T @ X, X.dtype)
+    by_rows = factor_rows(X)
+    codes = [X @ encoder_step(UtX, factor).T for factor in (by_gram, by_rows)]
+    expected = X @ np.linalg.lstsq(X.T @ X, UtX.T, rcond=1e-13)[0]
+    scale = np.abs(expected).max()
+    for U in codes:
+        assert_allclose(U, expected, atol=1e-3 * scale)
+    assert_allclose(by_gram.quadratic(UtX), np.sum((X @ UtX.T) ** 2), rtol=1e-9)
+    assert_allclose(by_rows.quadratic(UtX), np.sum((X @ UtX.T) ** 2), rtol=1e-9)
+
+
+def test_conjugate_gradient_solves_each_row_without_increasing_its_objective(
+    rng: np.random.Generator,
+) -> None:
+    root = rng.standard_normal((30, 12))
+    A, B = root.T @ root, rng.standard_normal((5, 12))
+    B[2] = 0
+    X, values = np.zeros_like(B), []
+    for _ in range(8):
+        values.append(0.5 * np.sum((X @ A) * X, axis=1) - np.sum(B * X, axis=1))
+        conjugate_gradient(
+            lambda P: P @ A, X, B - X @ A, n_steps=4, precondition=lambda R: R / np.diag(A)
+        )
+    assert (np.diff(values, axis=0) <= 1e-12).all()
+    conjugate_gradient(lambda P: P @ A, X, B - X @ A, n_steps=20)
+    assert_allclose(X, np.linalg.solve(A, B.T).T, atol=1e-10)
+    assert not X[2].any()

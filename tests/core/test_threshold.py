@@ -1,4 +1,4 @@
-"""The thresholds of the encoder against their definitions, entry by entry."""
+"""Thresholds, and the layouts of codes, against their definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lincode.core.threshold import Thresholding, apply_hard, apply_soft, apply_top_k, encode
+from lincode.core.threshold import (
+    Thresholding,
+    apply_hard,
+    apply_soft,
+    apply_top_k,
+    compress_rows,
+    encode,
+    matching_threshold,
+    soft_threshold,
+    split_signs,
+)
 from lincode.exceptions import InvalidInputError
 
 MODES = ("soft", "hard", "top_k")
@@ -96,15 +106,6 @@ def test_top_k_with_many_equal_entries(row: list[int], k: int, positive: bool) -
     assert_array_equal(
         np.count_nonzero(codes, axis=1), np.minimum(k, np.count_nonzero(useful, axis=1))
     )
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 64, 257])
-def test_top_k_on_sorted_rows(n: int) -> None:
-    """Sorted, reversed and constant rows are the usual failures of a selection algorithm."""
-    Z = np.array([np.arange(1.0, n + 1), np.arange(n, 0.0, -1), np.ones(n)])
-    for k in {1, (n + 1) // 2, n}:
-        expected = np.array([top_k(z, k, False) for z in Z])
-        assert_array_equal(apply_top_k(Z.copy(), k, None, positive=False), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -210,38 +211,82 @@ def test_huge_thresholds_give_zero_codes(
     assert_array_equal(codes, np.zeros((10, 4)))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_no_rows(mode: str) -> None:
-    assert Thresholding(mode, 0.1, k=2).apply(np.empty((0, 3))).shape == (0, 3)
+DTYPES = (np.float32, np.float64)
+VALUES = (-2.5, -0.0, 0.0, 1.0)
+
+
+def parts(U: Any) -> Any:
+    return np.hstack([np.maximum(U, 0), np.maximum(-U, 0)])
+
+
+def check(U: Any) -> None:
+    """Compare both layouts of U with their definitions."""
+    out = np.full((len(U), 2 * U.shape[1]), np.nan, U.dtype)
+    split_signs(U, out)
+    assert_array_equal(out, parts(U))
+    assert not np.signbit(out).any()
+    for split in (False, True):
+        expected = scipy.sparse.csr_matrix(parts(U) if split else U)
+        counts, columns, values = compress_rows(U.copy(), split=split)
+        assert_array_equal(np.cumsum(counts), expected.indptr[1:])
+        assert_array_equal(columns, expected.indices)
+        assert_array_equal(values, expected.data)
+        assert values.dtype == U.dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 300), (50, 17), (3, 400), (0, 4)])
+@pytest.mark.parametrize("density", [0.0, 0.1, 0.9, 1.0])
+def test_random_codes(
+    rng: np.random.Generator, dtype: Any, shape: tuple[int, int], density: float
+) -> None:
+    U = rng.standard_normal(shape) * (rng.random(shape) < density)
+    check(U.astype(dtype))
+    check(np.abs(U).astype(dtype))
+    check(-np.abs(U).astype(dtype))  # with negative zeros
+
+
+@given(
+    st.integers(1, 9).flatmap(
+        lambda m: st.lists(
+            st.lists(st.sampled_from([-2.5, -0.0, 0.0, 1.0]), min_size=m, max_size=m)
+        )
+    )
+)
+def test_small_codes(rows: list[list[float]]) -> None:
+    U = np.array(rows)
+    check(U if U.ndim == 2 else np.empty((0, 1)))
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_a_zero_threshold_changes_nothing(rng: np.random.Generator, positive: bool) -> None:
-    Z = outputs(rng, np.float64)
-    expected = np.maximum(Z, 0) if positive else Z
-    for mode in ("soft", "hard"):
-        codes = Thresholding(mode, 0.0, positive=positive).apply(Z.copy())
-        assert_array_equal(codes, expected)
-    codes = Thresholding("top_k", k=Z.shape[1], positive=positive).apply(Z.copy())
-    assert_array_equal(codes, expected)
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.3, 0.45, 1.0, 2.0])
+def test_matching_threshold(rng: np.random.Generator, positive: bool, density: float) -> None:
+    Z = rng.standard_normal((300, 7))
+    threshold = matching_threshold(Z, density, positive=positive)
+    codes = Thresholding("hard", threshold, positive=positive).apply(Z.copy())
+    assert threshold >= 0
+    possible = np.mean(Z > 0) if positive else 1.0
+    expected = min(density, possible)
+    assert abs(np.count_nonzero(codes) / codes.size - expected) <= 1 / codes.size + 1e-9
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_codes_are_computed_in_place(rng: np.random.Generator, mode: str) -> None:
-    Z = outputs(rng, np.float64)
-    assert Thresholding(mode, 0.3, k=2).apply(Z) is Z
+# Gains
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("positive", [False, True])
-def test_odd_symmetry(rng: np.random.Generator, mode: str, positive: bool) -> None:
-    """The sign of an output is the sign of its code; only ``positive`` breaks the symmetry."""
-    Z = rng.standard_normal((20, 7))
-    thresholding = Thresholding(mode, 0.5, k=3, positive=positive)
-    plus, minus = thresholding.apply(Z.copy()), thresholding.apply(-Z)
-    if positive:
-        assert (plus >= 0).all()
-        assert (minus >= 0).all()
-        assert not (plus * minus).any()
-    else:
-        assert_array_equal(plus, -minus)
+@pytest.mark.parametrize("z", [-2.0, -0.7, -0.1, 0.0, 0.3, 0.7, 3.0])
+def test_soft_threshold_is_the_argmin_in_its_docstring(z: float, positive: bool) -> None:
+    t = 0.7
+    grid = np.linspace(0 if positive else -4, 4, 80_001)
+    best = grid[np.argmin(0.5 * (grid - z) ** 2 + t * np.abs(grid))]
+    assert_allclose(soft_threshold(np.array([z]), t, positive=positive), [best], atol=1e-4)
+
+
+def test_soft_threshold_at_zero_is_the_identity_and_out_is_written(
+    rng: np.random.Generator,
+) -> None:
+    Z = rng.standard_normal((5, 4))
+    assert_allclose(soft_threshold(Z, 0.0), Z)
+    expected = soft_threshold(Z, 0.5)
+    assert soft_threshold(Z, 0.5, out=Z) is Z
+    assert_allclose(Z, expected)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lincode.core.accelerated import N_FIRST_STEPS, Iterate, measure_rows, step_rows
-from lincode.core.lasso import CodeProblem, _Block, code_step, code_violation
+from lincode.core.accelerated import measure_rows, step_rows
+from lincode.core.lasso import CodeProblem, code_step
+from tests.core.optimality import code_violation
 
 
 def shared_direction(eta: float, *, positive: bool = False, dtype: Any = np.float64) -> Any:
@@ -59,48 +60,6 @@ def test_measures_agree_with_their_definitions(dtype: Any, positive: bool) -> No
     assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
 
 
-def number_of_steps(X: Any, problem: CodeProblem, tol: float, *, heavy: bool) -> int:
-    """Count steps until all rows have the residual ``tol``."""
-    b = X @ problem.W.T
-    iterate = Iterate(b, np.zeros_like(b), np.zeros_like(b), problem)
-    iterate.is_heavy[:] = heavy
-    for n_steps in range(1, 1000):
-        iterate.advance(1)
-        violation = code_violation(iterate.U, iterate.UH - b, problem.tau)
-        if (violation <= tol * np.abs(b).max(axis=1)).all():
-            return n_steps
-    raise AssertionError("the steps do not converge")
-
-
-@pytest.mark.parametrize("eta", [0.05, 0.2])
-def test_heavy_ball_steps_need_fewer_steps(eta: float) -> None:
-    X, problem = shared_direction(eta)
-    heavy = number_of_steps(X, problem, 1e-6, heavy=True)
-    assert heavy < 0.9 * number_of_steps(X, problem, 1e-6, heavy=False)
-
-
-def test_rows_that_are_slowed_down_use_nesterov_steps() -> None:
-    X, problem = shared_direction(0.3)
-    b = X @ problem.W.T
-    slow, mixed = (Iterate(b, np.zeros_like(b), np.zeros_like(b), problem) for _ in range(2))
-    half = np.arange(len(b)) < 15
-    slow.slow_down(np.ones(len(b), dtype=bool))
-    mixed.slow_down(half)
-    for iterate in (slow, mixed):
-        iterate.advance(N_FIRST_STEPS)
-    assert_allclose(slow.U, mixed.U)
-    for iterate in (slow, mixed):
-        iterate.advance(2)
-    assert_allclose(slow.U[half], mixed.U[half], atol=1e-14)
-    assert (np.abs(slow.U[~half] - mixed.U[~half]).max(axis=1) > 1e-6).all()
-
-
-def test_rows_without_strong_convexity_use_no_heavy_ball_steps() -> None:
-    X, problem = shared_direction(0.0)
-    b = X @ problem.W.T
-    assert not Iterate(b, 0 * b, 0 * b, problem).is_heavy.any()
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_product_through_few_features_equals_the_product_with_the_hessian(dtype: Any) -> None:
     rng = np.random.default_rng(3)
@@ -127,26 +86,3 @@ def test_tiny_problems_finish(p: int, m: int, eta: float, dtype: Any) -> None:
             problem = CodeProblem.of(D, C, lam, eta, positive=False, dtype=X.dtype)
             solved = code_step(np.zeros((20, m), dtype), X, problem, tol=1e-6, max_iter=20_000)
             assert solved.n_unfinished == 0
-
-
-def test_a_tolerance_below_the_rounding_error_costs_few_more_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_Block, "solve_sparse", lambda self, rows: rows)
-    X, problem = shared_direction(0.3, dtype=np.float32)
-    start = np.zeros((30, 40), np.float32)
-    n_products = 0
-    times_H = CodeProblem.times_H
-
-    def counted(self: CodeProblem, U: Any, out: Any = None) -> Any:
-        nonlocal n_products
-        n_products += 1
-        return times_H(self, U, out)
-
-    monkeypatch.setattr(CodeProblem, "times_H", counted)
-    counts = []
-    for tol in (1e-5, 1e-12):
-        n_products = 0
-        assert code_step(start, X, problem, tol=tol, max_iter=1000).n_unfinished == 0
-        counts.append(n_products)
-    assert counts[1] <= 2 * counts[0]

@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose
 from lincode.core import wide as iterative_factor
 from lincode.core.energy import CodeStats
 from lincode.core.ridge import choose_ridge, encoder_residual, encoder_step
-from lincode.core.arrays import column_squares
-from lincode.core.wide import IterativeFactor, StreamGram, lanczos_quadrature
-from lincode.encoder.calibration import fold_outputs, leave_one_out_outputs
-from lincode.rows.memory import direct_factor
+from lincode.core.wide import IterativeFactor
+from lincode.encoder.calibration import fold_outputs
+from lincode.training.rows import factor_rows
 
 SHAPES = [(60, 25), (25, 60), (40, 40), (3, 1), (1, 3), (1, 1)]
 
@@ -42,7 +41,7 @@ def test_encoder_is_that_of_the_direct_factor(
     rng: np.random.Generator, shape: tuple[int, int], ratio: float, sparse: bool
 ) -> None:
     X, _, stats = problem(rng, shape)
-    direct = direct_factor(X)
+    direct = factor_rows(X)
     given = scipy.sparse.csr_array(X) if sparse else X
     factor = IterativeFactor.of(given)
     factor = replace(factor, ridge=ratio * direct.mean_eigenvalue)
@@ -75,7 +74,7 @@ def test_repeated_columns_and_zero_ridge_give_the_minimum_norm_solution(
     assert_allclose(C, np.linalg.lstsq(X, U, rcond=None)[0].T, atol=1e-8)
     start = rng.standard_normal(C.shape)
     projected = factor.project(start)
-    assert_allclose(projected, direct_factor(X).project(start), atol=1e-8)
+    assert_allclose(projected, factor_rows(X).project(start), atol=1e-8)
     again = encoder_step(U.T @ X, factor, projected, tol=1e-12)
     assert_allclose(again, C, atol=1e-8)
 
@@ -98,49 +97,6 @@ def test_no_step_increases_the_objective(
     assert max_steps > 0 or np.array_equal(C, start)
 
 
-def test_a_start_at_the_solution_needs_no_step(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, _, stats = problem(rng, (30, 50))
-    factor = IterativeFactor.of(X).with_ridge(0.5)
-    C = encoder_step(stats.UtX, factor, tol=1e-10)
-    before = C.copy()
-    calls = []
-    times = iterative_factor.GramProducts.times
-
-    def count(self: Any, V: Any, *, exact: bool = False) -> Any:
-        calls.append(1)
-        return times(self, V, exact=exact)
-
-    monkeypatch.setattr(iterative_factor.GramProducts, "times", count)
-    again = encoder_step(stats.UtX, factor, C, tol=1e-8)
-    assert len(calls) == 1  # the residual at the start
-    assert np.array_equal(again, before)
-    assert np.array_equal(C, before), "the start was overwritten"
-
-
-def test_units_that_need_different_numbers_of_steps(rng: np.random.Generator) -> None:
-    """Unit j is a combination of j + 1 eigenvectors, so it is finished after j + 1 steps."""
-    X = rng.standard_normal((40, 20))
-    eigenvectors = np.linalg.eigh(X.T @ X)[1]
-    UtX = np.tril(rng.uniform(1, 2, (16, 20)))[rng.permutation(16)] @ eigenvectors.T
-    factor = IterativeFactor.of(X)
-    C = encoder_step(UtX, factor, tol=1e-10)
-    assert_allclose(C, np.linalg.solve(X.T @ X, UtX.T).T, atol=1e-8 * np.abs(C).max())
-
-
-def test_blocks_of_units_do_not_change_the_result(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, _, stats = problem(rng, (30, 50), m=7)
-    factor = IterativeFactor.of(X).with_ridge(0.5)
-    C = encoder_step(stats.UtX, factor, tol=1e-11)
-    monkeypatch.setattr(iterative_factor, "UNITS_PER_BLOCK", 2)
-    monkeypatch.setattr(iterative_factor, "DENSE_ENTRIES", 100)
-    assert_allclose(encoder_step(stats.UtX, factor, tol=1e-11), C, atol=1e-9)
-    assert_allclose(factor.quadratic(C), np.sum((X @ C.T) ** 2) + factor.ridge * np.sum(C**2))
-
-
 def test_float32_rows_are_solved_to_their_precision(rng: np.random.Generator) -> None:
     X, U, _ = problem(rng, (200, 300))
     X32 = scipy.sparse.csr_array(X.astype(np.float32))
@@ -149,7 +105,7 @@ def test_float32_rows_are_solved_to_their_precision(rng: np.random.Generator) ->
     C = encoder_step(stats.UtX, factor, tol=0.0)
     assert C.dtype == np.float64
     assert encoder_residual(C, stats.UtU, stats.UtX, factor) < 1e-5
-    expected = encoder_step(stats.UtX, direct_factor(X32).with_ridge(0.3))
+    expected = encoder_step(stats.UtX, factor_rows(X32).with_ridge(0.3))
     assert_allclose(C, expected, atol=1e-4 * np.abs(expected).max())
 
 
@@ -163,33 +119,12 @@ def test_zero_data_give_a_zero_encoder(shape: tuple[int, int], ratio: float) -> 
         assert not encoder_step(np.zeros((2, shape[1])), factor).any()
 
 
-@pytest.mark.parametrize("shape", [(60, 25), (25, 60), (8, 10)])
-def test_mean_eigenvalue_and_number_of_parameters(
-    rng: np.random.Generator, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(iterative_factor, "N_PROBES", 1000)  # then the traces are exact
-    X = rng.standard_normal(shape)
-    factor, direct = IterativeFactor.of(X), direct_factor(X)
-    assert_allclose(factor.mean_eigenvalue, direct.mean_eigenvalue)
-    for ridge in (0.1, 1.0, 100.0):
-        assert_allclose(factor.n_parameters(ridge), direct.n_parameters(ridge), rtol=1e-6)
-
-
 def test_estimated_traces_are_close(rng: np.random.Generator) -> None:
     X = sparse_data(rng, (400, 700))
-    factor, direct = IterativeFactor.of(scipy.sparse.csr_array(X)), direct_factor(X)
+    factor, direct = IterativeFactor.of(scipy.sparse.csr_array(X)), factor_rows(X)
     for ratio in (0.01, 0.1, 1.0):
         ridge = ratio * direct.mean_eigenvalue
         assert_allclose(factor.n_parameters(ridge), direct.n_parameters(ridge), rtol=0.05)
-
-
-def test_quadrature_is_exact_if_the_krylov_space_is_exhausted(rng: np.random.Generator) -> None:
-    X = rng.standard_normal((30, 6))
-    V = rng.standard_normal((6, 2))
-    V[:, 1] = np.linalg.eigh(X.T @ X)[1][:, 2]  # an eigenvector: one node
-    nodes, roots = lanczos_quadrature(IterativeFactor.of(X).gram, V)
-    inverse = np.linalg.inv(X.T @ X + np.eye(6))
-    assert_allclose(np.sum(roots**2 / (nodes + 1)), np.trace(V.T @ inverse @ V), rtol=1e-9)
 
 
 @pytest.mark.parametrize("m", [4, 40])
@@ -201,7 +136,7 @@ def test_ridge_is_that_of_the_direct_factor(rng: np.random.Generator, m: int) ->
         stats = CodeStats.of(U, X)
         chosen = [
             choose_ridge(stats.UtU, stats.UtX, 150, factor)
-            for factor in (IterativeFactor.of(X), direct_factor(X))
+            for factor in (IterativeFactor.of(X), factor_rows(X))
         ]
         assert chosen[0] == chosen[1]
 
@@ -222,38 +157,4 @@ def test_fold_outputs_are_those_of_refits(rng: np.random.Generator, ratio: float
             assert_allclose(Z[fold], expected, atol=0.05 * np.abs(expected).max())
 
 
-def test_one_row_has_the_output_zero(rng: np.random.Generator) -> None:
-    X, U, stats = problem(rng, (1, 6))
-    factor = IterativeFactor.of(X).with_ridge(0.1)
-    C = encoder_step(stats.UtX, factor, tol=1e-10)
-    assert_allclose(leave_one_out_outputs(X, U, C, stats.UtX, 1, factor), 0, atol=1e-12)
-
-
 # Streams
-
-
-def test_stream_gram_is_exact_if_it_has_full_rank(rng: np.random.Generator) -> None:
-    first, second = sparse_data(rng, (30, 20)), sparse_data(rng, (25, 20))
-    past = StreamGram.empty(20).updated(scipy.sparse.csr_array(first), 4).weighted(0.5)
-    factor = past.factor_with(second, second.dtype)
-    exact = 0.5 * first.T @ first + second.T @ second
-    assert_allclose(factor.product(np.eye(20)), exact, atol=1e-9 * np.abs(exact).max())
-    assert_allclose(factor.trace, np.trace(exact))
-
-
-def test_stream_gram_keeps_the_diagonal_and_the_leading_directions(
-    rng: np.random.Generator,
-) -> None:
-    leading = rng.standard_normal((500, 3)) @ rng.standard_normal((3, 300)) * 10
-    X = leading + rng.standard_normal((500, 300))
-    sketch = StreamGram.empty(300)
-    for batch in np.array_split(X, 4):
-        sketch = sketch.updated(batch, 4).weighted(1.0)
-    assert sketch.B.shape == (64, 300)
-    XtX = X.T @ X
-    assert_allclose(sketch.squares, np.diag(XtX))
-    assert_allclose(column_squares(sketch.B) + sketch.rest, np.diag(XtX))
-    approximation = sketch.B.T @ sketch.B + np.diag(sketch.rest)
-    error = np.linalg.norm(approximation - XtX, 2) / np.linalg.norm(XtX, 2)
-    assert error < 0.02
-    assert np.linalg.eigvalsh(XtX - sketch.B.T @ sketch.B).min() > -1e-6 * np.trace(XtX)
