@@ -55,9 +55,9 @@ def _is_class_body(frame: FrameType) -> bool:
 
 def encode_file(folder: Path, X: Any, network: SCNN) -> Callable[[], object]:
     """Return a call of ``lincode encode`` for a saved network and a file of vectors."""
-    lincode.save(network, folder / "model.safetensors")
+    lincode.save(network, folder / "model.skops")
     np.save(folder / "X.npy", X)
-    arguments = ["encode", folder / "model.safetensors", folder / "X.npy", "-o", folder / "U.npy"]
+    arguments = ["encode", folder / "model.skops", folder / "X.npy", "-o", folder / "U.npy"]
 
     def call() -> None:
         with (

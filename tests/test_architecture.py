@@ -35,42 +35,32 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plotting": {"exceptions", "inspection"},
     "files": set(),
     "tensor_file": {"exceptions", "files", "messages"},
-    "vectors": {"exceptions", "files", "messages"},
-    "model_schema": {"estimators", "exceptions", "schema"},
-    "model_contents": {"core", "networks", "exceptions", "model_schema", "schema", "tensor_file"},
-    "pipeline_file": {
-        "core",
-        "networks",
-        "estimators",
-        "exceptions",
-        "files",
-        "model_contents",
-        "model_schema",
-    },
-    "model_file": {
-        "estimators",
-        "exceptions",
-        "messages",
-        "model_contents",
-        "model_schema",
-        "pipeline_file",
-        "schema",
-        "tensor_file",
-    },
+    "io": {"core", "networks", "estimators", "exceptions"},
+    "callbacks": {"networks", "exceptions", "io"},
     "dask": {"core", "rows", "networks", "estimators", "exceptions"},
     "onnx": {"core", "estimators", "exceptions"},
-    "cli": {"lincode", "estimators", "exceptions", "messages", "model_file", "vectors"},
+    "cli": {"lincode", "exceptions", "callbacks", "io"},
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "dask", "inspection", "metrics", "onnx", "plotting", "exceptions", "vectors"}
+PUBLIC = {
+    "lincode",
+    "io",
+    "dask",
+    "inspection",
+    "metrics",
+    "onnx",
+    "plotting",
+    "exceptions",
+    "callbacks",
+}
 """The parts of the public API. The name "lincode" stands for the package itself."""
 IMPORTS = [
     "lincode",
     "lincode.inspection",
     "lincode.onnx",
     "lincode.plotting",
-    "lincode.vectors",
+    "lincode.callbacks",
     "lincode.cli",
 ]
 FOREIGN = {"sklearn", "joblib", "threadpoolctl"}
@@ -156,7 +146,7 @@ def test_code_outside_the_package_uses_the_public_api(folder: str) -> None:
 
 @pytest.mark.parametrize("module", IMPORTS)
 def test_import_does_not_load_optional_or_slow_packages(module: str) -> None:
-    slow = ["matplotlib", "rich", "PIL", "pooch", "safetensors", "numba", "pandas", "pyarrow"]
+    slow = ["matplotlib", "rich", "PIL", "pooch", "numba", "pandas", "pyarrow"]
     slow += ["onnx", "skl2onnx", "skops", "torch", "array_api_compat"]
     code = (
         "import sys, sklearn.base; "

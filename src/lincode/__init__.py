@@ -11,7 +11,7 @@ from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_coder import SparseCoder
 from lincode.estimators.sparse_encode import sparse_encode
 from lincode.estimators.sparsenet import Sparsenet
-from lincode.model_file import load, save
+from lincode.io import load, save
 from lincode.networks.training import Iteration
 from lincode.onnx import to_onnx
 

@@ -200,8 +200,8 @@ def test_callbacks_are_no_parameters(digits: Any, tmp_path: Path) -> None:
     network.fit(digits)
     loaded = pickle.loads(pickle.dumps(network))
     assert_array_equal(loaded.transform(digits), network.transform(digits))
-    lincode.save(network, tmp_path / "model.safetensors")
-    loaded = lincode.load(tmp_path / "model.safetensors")
+    lincode.save(network, tmp_path / "model.skops")
+    loaded = lincode.load(tmp_path / "model.skops")
     assert_array_equal(loaded.transform(digits), network.transform(digits))
     assert not [name for name in vars(loaded) if "callback" in name and name != "callback"]
 

@@ -15,7 +15,7 @@ PUBLIC = {
     "lincode.inspection",
     "lincode.plotting",
     "lincode.exceptions",
-    "lincode.vectors",
+    "lincode.io",
 }
 
 
