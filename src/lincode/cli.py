@@ -38,7 +38,6 @@ OUTPUTS = "the file to write: npy, npz (sparse), csv or parquet"
 NO_OPTIONS = {"callback", "init", "sparse_output", "verbose", "warm_start"}
 """The parameters of the estimators that are not options of ``fit``."""
 ENCODE_OPTIONS = {"threshold", "positive_code", "split_sign", "n_jobs"}
-"""The parameters that ``encode`` can change, besides those that start with "transform"."""
 SHORT_OPTIONS = {"n_components": ["-m"], "transform_algorithm": ["--algorithm"]}
 BLOCK_BYTES = 2**26
 """The rows of a block and their codes need about this much memory."""
@@ -148,8 +147,8 @@ def _add_parameters(add: Callable[..., Any], chosen: Callable[[str], bool]) -> N
 
 def estimator_parameters() -> dict[str, tuple[type, Any]]:
     """Return the estimator and the default value of each parameter of SCNN and MiniBatchSCNN."""
-    models = (MiniBatchSCNN(), SCNN())
-    return {name: (type(m), value) for m in models for name, value in m.get_params().items()}
+    classes = ((cls, inspect.signature(cls).parameters) for cls in (MiniBatchSCNN, SCNN))
+    return {name: (cls, found[name].default) for cls, found in classes for name in found}
 
 
 def parse_value(text: str) -> float | str | None:
@@ -181,7 +180,8 @@ class Rows:
         """Yield blocks of rows, which need about BLOCK_BYTES with ``n_outputs`` more columns."""
         size = max(1, BLOCK_BYTES // (8 * (self.shape[1] + n_outputs)))
         if self.X is not None:
-            yield from (self.X[start : start + size] for start in range(0, self.shape[0], size))
+            X = self.X if scipy.sparse.issparse(self.X) else np.asarray(self.X)
+            yield from (X[start : start + size] for start in range(0, self.shape[0], size))
             return
         parts: list[Any] = []
         for batch in self.table.to_batches(batch_size=size, batch_readahead=1):
@@ -336,7 +336,7 @@ def fit(args: argparse.Namespace) -> None:
 def _trained(args: argparse.Namespace, rows: Rows) -> Any:
     """Return a fitted model, which continues from the checkpoint if there is one."""
     cls, options = _model_class(args, rows), given_parameters(args)
-    if unknown := sorted(set(options) - set(cls().get_params())):
+    if unknown := sorted(set(options) - set(inspect.signature(cls).parameters)):
         raise InvalidInputError(f"{cls.__name__} has no parameter {unknown[0]}; leave it out.")
     continues = bool(args.checkpoint) and os.path.exists(args.checkpoint)
     model = load(args.checkpoint) if continues else cls()
@@ -377,7 +377,7 @@ def _model_class(args: argparse.Namespace, rows: Rows) -> Any:
     (n, p), m = rows.shape, getattr(args, "n_components", None) or rows.shape[1]
     n_numbers = 1.5 * rows.X.nnz if scipy.sparse.issparse(rows.X) else n * p
     is_large = (n_numbers + 2 * n * m) * (4 if rows.dtype == np.float32 else 8) > MAX_BYTES
-    only_minibatch = set(given_parameters(args)) - set(SCNN().get_params())
+    only_minibatch = set(given_parameters(args)) - set(inspect.signature(SCNN).parameters)
     return MiniBatchSCNN if is_large or only_minibatch else SCNN
 
 

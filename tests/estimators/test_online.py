@@ -10,8 +10,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_sparse_coded_signal
 
-from lincode import SCNN, MiniBatchSCNN
-from lincode import load, save
+from lincode import SCNN, MiniBatchSCNN, load, save
 
 
 def network(**parameters: Any) -> MiniBatchSCNN:

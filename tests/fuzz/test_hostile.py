@@ -15,7 +15,7 @@ from hypothesis import given
 from sklearn.base import clone
 
 import lincode
-from lincode import SCNNCV, SparseCoder
+from lincode import SCNNCV
 from tests.fuzz import invariants as inv
 from tests.fuzz.cases import fuzz
 from tests.fuzz.hostile import Hostile, hostile_inputs
