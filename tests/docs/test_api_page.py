@@ -14,13 +14,13 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 MODULES = [
     "lincode",
+    "lincode.callbacks",
     "lincode.dask",
     "lincode.exceptions",
     "lincode.inspection",
     "lincode.metrics",
     "lincode.onnx",
     "lincode.plotting",
-    "lincode.vectors",
 ]
 
 
