@@ -15,6 +15,8 @@ Rows: TypeAlias = Any
 """Samples, one per row: an ``Array`` or a SciPy CSR matrix."""
 
 
+LARGEST = float(np.finfo(np.float64).max) ** 0.5
+"""The largest absolute value of an entry or a parameter, so that squares are representable."""
 BLOCK_ENTRIES = 1_000_000
 """The number of entries of X that are converted to float64 at a time."""
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lincode.core.calibration import MODES
 from lincode.core.energy import lam_max
+from lincode.core.types import LARGEST
 from lincode.estimators.dictionary import DictionaryTransformer
 from lincode.estimators.samples import check_samples
 from lincode.estimators.user_warnings import warn_user
@@ -23,7 +24,6 @@ from lincode.estimators.validation import (
 from lincode.exceptions import InvalidInputError
 from lincode.networks.scnn import EnergyWeights
 from lincode.rows.protocol import RowLengths
-from lincode.schema import LARGEST
 
 MAX_ENCODER_WEIGHT = 1e200
 """A larger weight of the encoder term would let the energy overflow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from lincode.core.energy import lam_max
-from lincode.core.types import Array
+from lincode.core.types import LARGEST, Array
 from lincode.estimators.parameters import resolve_alpha
 from lincode.estimators.samples import check_samples
 from lincode.estimators.scnn import SCNN
@@ -21,7 +22,6 @@ from lincode.networks.training import Reason
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads, matrix_threads, thread_count
-from lincode.schema import LARGEST, shown
 
 N_RATIOS, MAX_RATIOS = 10, 10_000
 """The number of values of the default grid, and the largest one."""
@@ -146,7 +146,7 @@ def alpha_grid(
         if not 1 <= alpha_ratios <= MAX_RATIOS:
             raise InvalidInputError(
                 f"alpha_ratios must be a number of values from 1 to {MAX_RATIOS} or a sequence, got"
-                f" {shown(alpha_ratios)}."
+                f" {reprlib.repr(alpha_ratios)}."
             )
         ratios: Array = np.geomspace(*RATIO_RANGE, int(alpha_ratios))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lincode.core.types import Array, Rows
+from lincode.core.types import LARGEST, Array, Rows
 from lincode.estimators.network import BaseGradientNetwork, check_positive
 from lincode.estimators.progress import FitProgress
 from lincode.estimators.user_warnings import warn_user
@@ -17,7 +17,6 @@ from lincode.networks.epochs import root_mean_square
 from lincode.networks.sparsenet import GainControl, SparsenetEnergy, SparsenetTraining
 from lincode.networks.training import Callback, Outcome
 from lincode.rows.memory import code_blocks
-from lincode.schema import LARGEST
 
 ORIGINAL_ALPHA = 0.22
 """λ divided by the variance goal in the original: β σₙ² = 2.2 · 0.01 for a variance of 0.1."""

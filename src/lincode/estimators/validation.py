@@ -6,6 +6,7 @@ import math
 import numbers
 import os
 import re
+import reprlib
 import sys
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from lincode.exceptions import InvalidInputError
 from lincode.rows.chunks import is_lazy
 from lincode.rows.memory import scan_rows
 from lincode.rows.protocol import RowLengths
-from lincode.schema import shown
 
 FLOAT_DTYPES = [np.float64, np.float32]
 """These dtypes are kept; all others are converted to the first."""
@@ -142,7 +142,7 @@ def check_dictionary(init: object, m: int, p: int, names: tuple[str, ...]) -> Ar
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"init must be {', '.join(map(repr, names))} or an array of numbers of shape"
-            f" (n_components, n_features) = ({m}, {p}), got {shown(init)}."
+            f" (n_components, n_features) = ({m}, {p}), got {reprlib.repr(init)}."
         ) from error
     if D.shape != (m, p):
         hint = " Rows are atoms; pass init.T if yours are columns." if D.shape == (p, m) else ""
