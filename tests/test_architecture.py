@@ -13,28 +13,15 @@ PACKAGE = Path(lincode.__file__).parent
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT: dict[str, set[str]] = {
     "exceptions": set(),
-    "messages": set(),
-    "schema": {"exceptions", "messages"},
     # Each of these may import those before it.
     "core": {"exceptions"},
     "rows": {"core", "exceptions"},
     "networks": {"core", "rows", "exceptions"},
-    "estimators": {
-        "core",
-        "rows",
-        "networks",
-        "exceptions",
-        "files",
-        "messages",
-        "schema",
-        "tensor_file",
-    },
+    "estimators": {"core", "rows", "networks", "exceptions"},
     # These use the package from outside.
     "metrics": {"exceptions"},
     "inspection": {"exceptions"},
     "plotting": {"exceptions", "inspection"},
-    "files": set(),
-    "tensor_file": {"exceptions", "files", "messages"},
     "io": {"core", "networks", "estimators", "exceptions"},
     "callbacks": {"networks", "exceptions", "io"},
     "dask": {"core", "rows", "networks", "estimators", "exceptions"},

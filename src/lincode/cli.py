@@ -110,7 +110,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--checkpoint", metavar="FILE", help=text)
     text = "the least time between two checkpoints (default: 60)"
     add("--checkpoint-every", type=float, default=60.0, metavar="SECONDS", help=text)
-    _add_parameters(add, lambda name: name not in NO_OPTIONS and "checkpoint" not in name)
+    _add_parameters(add, lambda name: name not in NO_OPTIONS)
     model = "a file that fit or lincode.save wrote"
     add = command(encode, model=model, X="the vectors", output=OUTPUTS).add_argument
     _add_parameters(add, lambda name: name in ENCODE_OPTIONS or name.startswith("transform_"))

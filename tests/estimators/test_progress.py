@@ -207,23 +207,6 @@ def test_callbacks_are_no_parameters(digits: Any, tmp_path: Path) -> None:
 
 
 @needs_callbacks
-def test_an_interrupted_fit_continues_with_other_callbacks(digits: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint"
-    options: dict[str, Any] = dict(random_state=0, checkpoint_path=path, checkpoint_every=0)
-
-    class Interrupt(Recorder):
-        def on_fit_task_end(self, estimator: Any, context: Any) -> None:  # type: ignore[override]
-            if context.task_id == 3:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        SCNN(6, **options).set_callbacks(Interrupt()).fit(digits)
-    recorder = Recorder()
-    network = SCNN(6, **options).set_callbacks(recorder).fit(digits)
-    assert len(recorder.tasks("end", "iteration")) == network.n_iter_ - 3
-
-
-@needs_callbacks
 def test_streams_of_batches_are_recorded(digits: Any) -> None:
     monitor = EnergyMonitor()
     network = MiniBatchSCNN(6, random_state=0).set_callbacks(monitor)

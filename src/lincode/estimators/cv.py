@@ -51,7 +51,7 @@ class SCNNCV(ProgressMixin, TransformerMixin, BaseEstimator):
         The network. Its ``alpha`` is ignored. None means ``SCNN()``. In each fold, the networks of
         an SCNN for all values of alpha are fitted by :func:`lincode.scnn_path`, and those of a
         MiniBatchSCNN one by one. The final network is fitted in the same way to all samples.
-        ``callback`` and ``checkpoint_path`` are only used for the final network.
+        ``callback`` is only used for the final network.
     alphas : array-like of float or str, default=None
         The values of alpha to choose from, as numbers or relative to X, such as ``"0.1*max"`` and
         ``"mean"``. None means that ``alpha_ratios`` determines them.

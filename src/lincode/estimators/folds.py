@@ -111,7 +111,7 @@ def evaluate_fold(
     """
     w = None if weights is None else weights[train]
     network = without_callbacks(clone(network))
-    network.set_params(callback=None, checkpoint_path=None)
+    network.set_params(callback=None)
     networks = _fit_networks(network, X[train], w, alphas)
     codes = [fitted.transform(X[test]) for fitted in networks]
     # With split_sign, the codes have twice as many columns as there are units.
