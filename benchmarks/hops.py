@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import lincode
-from lincode import SCNN
+from lincode import SCNN, MiniBatchSCNN
 
 PACKAGE = Path(lincode.__file__).parent
 
@@ -55,9 +55,9 @@ def _is_class_body(frame: FrameType) -> bool:
 
 def encode_file(folder: Path, X: Any, network: SCNN) -> Callable[[], object]:
     """Return a call of ``lincode encode`` for a saved network and a file of vectors."""
-    lincode.save(network, folder / "model.safetensors")
+    lincode.save(network, folder / "model.skops")
     np.save(folder / "X.npy", X)
-    arguments = ["encode", folder / "model.safetensors", folder / "X.npy", "-o", folder / "U.npy"]
+    arguments = ["encode", folder / "model.skops", folder / "X.npy", "-o", folder / "U.npy"]
 
     def call() -> None:
         with (
@@ -66,25 +66,27 @@ def encode_file(folder: Path, X: Any, network: SCNN) -> Callable[[], object]:
             mock.patch.object(sys, "argv", ["lincode", *map(str, arguments)]),
         ):
             runpy.run_module("lincode", run_name="__main__")
+        assert (folder / "U.npy").exists(), "lincode encode failed"
 
     return call
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
+def executed_by_call() -> dict[str, list[str]]:
+    """Return the files that each of the main calls executes."""
     X = load_digits().data[:500] / 16
     network = SCNN(64, 0.3, random_state=0)
-    calls: dict[str, Callable[[], object]] = {"SCNN.fit": lambda: network.fit(X)}
-    calls["SCNN.transform with the encoder"] = lambda: network.transform(X)
+    batches = MiniBatchSCNN(64, 0.3, random_state=0, max_iter=3, max_no_improvement=None)
     with tempfile.TemporaryDirectory() as folder:
-        network.fit(X)
-        calls["lincode encode"] = encode_file(Path(folder), X, network)
-        for name, call in calls.items():
-            files = executed_files(call)
-            print(f"{name}: {len(files)} files")
-            print("".join(f"    {file}\n" for file in files), end="")
-        assert (Path(folder) / "U.npy").exists(), "lincode encode failed"
+        return {
+            "SCNN.fit": executed_files(lambda: network.fit(X)),
+            "transform": executed_files(lambda: network.transform(X)),
+            "MiniBatchSCNN.fit": executed_files(lambda: batches.fit(X)),
+            "lincode encode": executed_files(encode_file(Path(folder), X, network)),
+        }
 
 
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")
+    for name, files in executed_by_call().items():
+        print(f"{name}: {len(files)} files")
+        print("".join(f"    {file}\n" for file in files), end="")

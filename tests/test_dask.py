@@ -17,13 +17,13 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from distributed import Client, LocalCluster
+from lincode.estimators.progress import HAS_CALLBACKS
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import lincode
 import lincode.dask
 from lincode.estimators import dask_collections
-from lincode.estimators.progress import HAS_CALLBACKS
 from lincode.exceptions import InvalidInputError
 from lincode.rows.dask_chunks import Chunk
 
@@ -372,23 +372,3 @@ def test_no_client(monkeypatch: pytest.MonkeyPatch, digits: Any) -> None:
     monkeypatch.setattr(dask_collections, "get_client", no_client)
     with pytest.raises(InvalidInputError, match="there is no Dask client"):
         lincode.dask.SCNN(5).fit(da.from_array(digits))
-
-
-def test_training_continues_from_a_checkpoint(client: Client, digits: Any, tmp_path: Any) -> None:
-    X, path = da.from_array(digits, chunks=(150, -1)), tmp_path / "checkpoint"
-    seen: list[int] = []
-
-    def interrupt(iteration: Any) -> None:
-        seen.append(iteration.n_iter)
-        if iteration.n_iter == 5:
-            raise KeyboardInterrupt
-
-    expected = lincode.dask.SCNN(20, random_state=0).fit(X)
-    model = lincode.dask.SCNN(20, random_state=0, checkpoint_path=path, checkpoint_every=0)
-    with pytest.raises(KeyboardInterrupt):
-        model.set_params(callback=interrupt).fit(X)
-    model.set_params(callback=lambda iteration: seen.append(iteration.n_iter)).fit(X)
-    assert seen[:6] == [1, 2, 3, 4, 5, 5]
-    assert not path.exists()
-    assert (np.diff(model.energy_path_) <= 0).all()
-    np.testing.assert_allclose(model.energy_, expected.energy_, rtol=1e-3)

@@ -16,7 +16,6 @@ class NotInstalled:
 sys.meta_path.insert(0, NotInstalled())
 import numpy as np
 import lincode
-from sklearn.pipeline import make_pipeline
 X = np.random.default_rng(0).standard_normal((30, 4))
 scnn = lincode.SCNN(3, 0.1, random_state=0, tol=1e-1).fit(X)
 try:
@@ -26,7 +25,9 @@ except lincode.exceptions.MissingDependencyError as error:
 """
 CASES = [
     ("skl2onnx", "lincode.to_onnx(scnn)", "lincode[onnx]"),
-    ("skops", "lincode.save(make_pipeline(scnn), 'model')", "lincode[skops]"),
+    ("skops", "lincode.save(scnn, 'model')", "lincode[skops]"),
+    ("skops", "lincode.load('model')", "lincode[skops]"),
+    ("pyarrow", "from lincode.cli import import_pyarrow; import_pyarrow()", "lincode[cli]"),
 ]
 
 

@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 from measure import Row, Section
-
-from lincode.vectors import write_vectors
 
 FIT = """
 import sys
@@ -66,13 +68,24 @@ def run(X: Any, quick: bool) -> Section:
 def write_rows(X: Any, path: Path, n: int) -> None:
     """Write n noisy digits of float32."""
     X = np.asarray(X[:20_000], dtype=np.float32)
+    schema = pa.schema([(f"x{j}", pa.float32()) for j in range(X.shape[1])])
+    if path.suffix == ".npy":
+        array = np.lib.format.open_memmap(path, "w+", X.dtype, (n, X.shape[1]))
+        for start, block in noisy_blocks(X, n):
+            array[start : start + len(block)] = block
+        array.flush()
+        return
+    writer = pa.csv.CSVWriter if path.suffix == ".csv" else pa.parquet.ParquetWriter
+    with writer(path, schema) as table:
+        for _, block in noisy_blocks(X, n):
+            columns = [pa.array(column) for column in block.T.copy()]
+            table.write_table(pa.Table.from_arrays(columns, schema=schema))
 
-    def blocks() -> Any:
-        for start in range(0, n, len(X)):
-            noise = np.random.default_rng(start).standard_normal(X.shape, dtype=np.float32)
-            yield (X + 0.01 * noise)[: n - start]
 
-    write_vectors(path, blocks(), n, names=[f"x{j}" for j in range(X.shape[1])])
+def noisy_blocks(X: Any, n: int) -> Iterator[tuple[int, Any]]:
+    for start in range(0, n, len(X)):
+        noise = np.random.default_rng(start).standard_normal(X.shape, dtype=np.float32)
+        yield start, (X + 0.01 * noise)[: n - start]
 
 
 def memory_row(X: Any, suffix: str, n_bytes: float, folder: Path) -> Row:

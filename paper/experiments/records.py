@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from lincode.vectors import atomic_write
+from lincode.io import atomic_write
 from paper.errors import PaperError
 from paper.experiments.experiment import SCALES, UNKNOWN, Record, Run
 

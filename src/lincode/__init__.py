@@ -6,6 +6,7 @@ from lincode.estimators.path import scnn_path
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_encode import SparseCoder, sparse_encode
 from lincode.export import to_onnx
+from lincode.io import load, save
 from lincode.training.loop import Iteration
 
 __version__ = "0.1.0.dev0"
@@ -15,6 +16,8 @@ __all__ = [
     "Iteration",
     "MiniBatchSCNN",
     "SparseCoder",
+    "load",
+    "save",
     "scnn_path",
     "soft_threshold",
     "sparse_encode",

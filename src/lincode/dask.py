@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -13,12 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from lincode.core.arrays import Rows
 from lincode.core.calibration import n_calibration_rows
 from lincode.core.energy import lam_max
-from lincode.core.arrays import Rows
 from lincode.estimators import scnn as local
 from lincode.estimators.calibration import REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT
-from lincode.estimators.checkpoint import N_COMPARED_ROWS, Checkpoint, describe_data
 from lincode.estimators.logs import log_progress
 from lincode.estimators.parameters import DEFAULT_ALPHA, resolve_alpha
 from lincode.estimators.user_warnings import warn_user
@@ -126,8 +124,6 @@ class SCNN(local.SCNN):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
-        checkpoint_path: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
@@ -158,8 +154,6 @@ class SCNN(local.SCNN):
             n_jobs=n_jobs,
             random_state=random_state,
             warm_start=warm_start,
-            checkpoint_path=checkpoint_path,
-            checkpoint_every=checkpoint_every,
             verbose=verbose,
             callback=callback,
         )
@@ -207,22 +201,15 @@ class SCNN(local.SCNN):
             start = self._start(rows, D, rng)
             log_progress(f"[SCNN] start: {rows.shape[0]} samples, {p} features", self.verbose)
             sizes = self._subset_sizes(rows.shape[0], start) if D is None else []
-
-            def describe() -> dict[str, Any]:
-                first = rows.take(np.arange(min(rows.shape[0], N_COMPARED_ROWS)))
-                return describe_data(rows.shape, rows.dtype, lengths, first)
-
-            checkpoint = Checkpoint(self, describe)
             train = partial(self._train, rows, start.D, start.C, sizes, rng)
             _, outcome = self._with_progress(
-                lambda progress: train(checkpoint=checkpoint, progress=progress),
+                lambda progress: train(progress=progress),
                 max_iter=self._max_iter(),
                 n_stages=len(sizes) + 1,
                 tol=self.tol,
             )
         self.n_lost_chunks_ = rows.n_lost
         messages = self._refine(self._refinement_sample(rows))
-        checkpoint.remove()
         return messages, outcome, take_sample(rows, 1000), too_large
 
     def _rows(self, estimator: SCNN | None, X: Any, *, reset: bool) -> DaskRows:
@@ -406,7 +393,6 @@ class SCNN(local.SCNN):
         """Return the estimator that is sent to the workers."""
         model = self.to_local()
         model.set_params(n_jobs=1, callback=None, verbose=0, init="data", random_state=None)
-        model.set_params(checkpoint_path=None)
         return model
 
     def _input_names(self) -> Any:

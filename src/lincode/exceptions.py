@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 __all__ = [
-    "CheckpointError",
     "ClusterError",
     "EnergyIncreaseError",
     "InvalidInputError",
     "MissingDependencyError",
-    "ModelFileError",
 ]
 
 
@@ -27,46 +25,6 @@ class InvalidInputError(ValueError, TypeError):
     ... except InvalidInputError as error:
     ...     print(error)
     n_components must be None or an integer of at least 1, got 0.
-    """
-
-
-class ModelFileError(InvalidInputError):
-    """A file is not a model file of lincode, is damaged, or was written by a later version.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import lincode
-    >>> from lincode.exceptions import ModelFileError
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "model.safetensors")
-    ...     n_characters = path.write_text("This is not a model.")
-    ...     try:
-    ...         lincode.load(path)
-    ...     except ModelFileError:
-    ...         print("This file cannot be loaded.")
-    This file cannot be loaded.
-    """
-
-
-class CheckpointError(InvalidInputError):
-    """A checkpoint is damaged, or belongs to another estimator, to other parameters or other data.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from lincode import SCNN
-    >>> from lincode.exceptions import CheckpointError
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "checkpoint")
-    ...     n_characters = path.write_text("This is not a checkpoint.")
-    ...     try:
-    ...         SCNN(2, checkpoint_path=path).fit([[1.0, 2.0], [2.0, 1.0]])
-    ...     except CheckpointError:
-    ...         print("Training cannot continue from this file.")
-    Training cannot continue from this file.
     """
 
 

@@ -14,11 +14,11 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 MODULES = [
     "lincode",
+    "lincode.callbacks",
     "lincode.dask",
     "lincode.exceptions",
     "lincode.metrics",
     "lincode.plotting",
-    "lincode.vectors",
 ]
 
 

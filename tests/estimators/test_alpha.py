@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from lincode.networks.scnn_minibatch import Stream
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +19,6 @@ from lincode.core.energy import energy
 from lincode.estimators import batch_training as batch_training_module
 from lincode.estimators import scnn as scnn_module
 from lincode.exceptions import InvalidInputError
-from lincode.networks.scnn_minibatch import Stream
 
 NETWORKS = [SCNN(8, random_state=0), MiniBatchSCNN(8, batch_size=200, random_state=0)]
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from lincode.estimators.samples import check_samples
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lincode import SCNN, SCNNCV, MiniBatchSCNN, SparseCoder, scnn_path, sparse_encode
-from lincode.estimators.samples import check_samples
 from lincode.exceptions import InvalidInputError
 from lincode.rows import memory
 

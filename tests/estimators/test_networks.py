@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from lincode.networks.epochs import root_mean_square
+from lincode.networks.saann import SAANNEnergy
+from lincode.networks.sparsenet import SparsenetTraining
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -14,9 +17,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from lincode import ASCNN, SAANN, Sparsenet
 from lincode.exceptions import InvalidInputError
 from lincode.metrics import rms_error
-from lincode.networks.epochs import root_mean_square
-from lincode.networks.saann import SAANNEnergy
-from lincode.networks.sparsenet import SparsenetTraining
 
 NETWORKS: list[Any] = [
     SAANN(12, 0.01, max_iter=20, random_state=0),

@@ -10,8 +10,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_sparse_coded_signal
 
-from lincode import SCNN, MiniBatchSCNN
-from lincode.model_file import load, save
+from lincode import SCNN, MiniBatchSCNN, load, save
 
 
 def network(**parameters: Any) -> MiniBatchSCNN:
@@ -68,8 +67,8 @@ def test_same_seed_gives_the_same_bits_for_any_number_of_threads(digits: Any) ->
 def test_partial_fit_continues_after_save_and_load(digits: Any, tmp_path: Path) -> None:
     two_passes = network(max_iter=2, max_no_improvement=None)
     for scnn in (network().partial_fit(digits[:300]), two_passes.fit(digits[:300])):
-        save(scnn, tmp_path / "model.safetensors")
-        restored = load(tmp_path / "model.safetensors")
+        save(scnn, tmp_path / "model.skops")
+        restored = load(tmp_path / "model.skops")
         for model in (scnn, restored):
             model.partial_fit(digits[300:])
         assert_array_equal(scnn.components_, restored.components_)

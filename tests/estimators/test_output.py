@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from lincode.estimators.coding import encoder_blocks
+from lincode.estimators.output import Buffers
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context, get_config
 from sklearn.utils.validation import check_array
 
 from lincode import SCNN, SparseCoder, sparse_encode
 from lincode.estimators import coding
-from lincode.estimators.coding import encoder_blocks
-from lincode.estimators.output import Buffers
 from lincode.exceptions import InvalidInputError
 
 MODES = ("soft", "hard", "top_k")

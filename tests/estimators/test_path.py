@@ -1,7 +1,6 @@
 """SCNN for several values of alpha, and the choice of alpha by cross-validation."""
 
 import warnings
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -222,32 +221,6 @@ def test_chosen_network_is_that_of_the_path_with_weights_and_missing_entries(dig
     assert search.alpha_ == path[-1].alpha_
     assert_array_equal(search.energy_path_, path[-1].energy_path_)
     assert_array_equal(search.components_, path[-1].components_)
-
-
-def test_callback_and_checkpoint_belong_to_the_last_network_of_the_path(
-    digits: Any, tmp_path: Path
-) -> None:
-    seen: list[Any] = []
-    file = tmp_path / "checkpoint"
-    scnn = network(callback=seen.append, checkpoint_path=file, checkpoint_every=0)
-    search = SCNNCV(scnn, criterion="energy", alpha_ratios=[0.5, 0.2], cv=2).fit(digits)
-    assert [now.n_iter for now in seen] == list(range(1, search.best_estimator_.n_iter_ + 1))
-    assert not file.exists()
-
-    def interrupt(now: Any) -> None:
-        if now.n_iter == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        SCNNCV(clone(scnn).set_params(callback=interrupt)).set_params(
-            criterion="energy", alpha_ratios=[0.5, 0.2], cv=2
-        ).fit(digits)
-    assert file.exists()
-    seen.clear()
-    again = clone(search).set_params(estimator__callback=seen.append).fit(digits)
-    assert seen[0].n_iter > 1, "the final fit continues from the checkpoint"
-    assert_allclose(again.energy_, search.energy_, rtol=1e-3)
-    assert not file.exists()
 
 
 @pytest.mark.slow

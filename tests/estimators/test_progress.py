@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from lincode.estimators.progress import HAS_CALLBACKS, RemainingTime
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -24,7 +25,6 @@ from sklearn.pipeline import make_pipeline
 
 import lincode
 from lincode import ASCNN, SAANN, SCNN, SCNNCV, EnergyMonitor, Iteration, MiniBatchSCNN, Sparsenet
-from lincode.estimators.progress import HAS_CALLBACKS, RemainingTime
 from lincode.exceptions import InvalidInputError
 
 needs_callbacks = pytest.mark.skipif(
@@ -200,27 +200,10 @@ def test_callbacks_are_no_parameters(digits: Any, tmp_path: Path) -> None:
     network.fit(digits)
     loaded = pickle.loads(pickle.dumps(network))
     assert_array_equal(loaded.transform(digits), network.transform(digits))
-    lincode.save(network, tmp_path / "model.safetensors")
-    loaded = lincode.load(tmp_path / "model.safetensors")
+    lincode.save(network, tmp_path / "model.skops")
+    loaded = lincode.load(tmp_path / "model.skops")
     assert_array_equal(loaded.transform(digits), network.transform(digits))
     assert not [name for name in vars(loaded) if "callback" in name and name != "callback"]
-
-
-@needs_callbacks
-def test_an_interrupted_fit_continues_with_other_callbacks(digits: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint"
-    options: dict[str, Any] = dict(random_state=0, checkpoint_path=path, checkpoint_every=0)
-
-    class Interrupt(Recorder):
-        def on_fit_task_end(self, estimator: Any, context: Any) -> None:  # type: ignore[override]
-            if context.task_id == 3:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        SCNN(6, **options).set_callbacks(Interrupt()).fit(digits)
-    recorder = Recorder()
-    network = SCNN(6, **options).set_callbacks(recorder).fit(digits)
-    assert len(recorder.tasks("end", "iteration")) == network.n_iter_ - 3
 
 
 @needs_callbacks

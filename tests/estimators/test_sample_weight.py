@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn
+from lincode.core.calibration import matching_threshold
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lincode import SCNN, SCNNCV, MiniBatchSCNN, scnn_path
-from lincode.core.calibration import matching_threshold
 from lincode.exceptions import InvalidInputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:(MiniBatch)?SCNN. max_iter")

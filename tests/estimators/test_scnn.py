@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from lincode.networks.scnn import EnergyWeights, SCNNTraining
+from lincode.networks.training import train
+from lincode.rows.memory import MemoryRows
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -19,9 +22,6 @@ from threadpoolctl import threadpool_limits
 
 from lincode import SCNN, Iteration, soft_threshold
 from lincode.core.energy import energy
-from lincode.networks.scnn import EnergyWeights, SCNNTraining
-from lincode.networks.training import train
-from lincode.rows.memory import MemoryRows
 
 PAPER: dict[str, Any] = {
     "threshold": "alpha",

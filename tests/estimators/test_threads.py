@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lincode.networks import scnn as scnn_network
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from lincode import SCNN, MiniBatchSCNN
 from lincode.core import code_step as code_step_module
 from lincode.core import coders
 from lincode.estimators import coding
-from lincode.networks import scnn as scnn_network
 from lincode.rows import memory, threads
 
 BLAS = ThreadpoolController().select(user_api="blas")

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from lincode.networks.scnn_minibatch import Stream
 
 from lincode import SCNN, MiniBatchSCNN
 from lincode.estimators import batch_training as batch_training_module
 from lincode.estimators import scnn as scnn_module
 from lincode.estimators.validation import check_scaled_rows
 from lincode.exceptions import InvalidInputError
-from lincode.networks.scnn_minibatch import Stream
 
 
 class TrainingStartedError(Exception):

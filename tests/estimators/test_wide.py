@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from lincode.core.stream_gram import StreamGram
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 import lincode
 from lincode import SCNN, MiniBatchSCNN
-from lincode.core.stream_gram import StreamGram
 from lincode.exceptions import InvalidInputError
 from lincode.rows import memory
 
@@ -140,8 +140,8 @@ def test_stream_without_encoder_weight(request: pytest.FixtureRequest, partial: 
 def test_stream_is_saved_and_continued(tmp_path: Path) -> None:
     X = texts(400, 150, np.float32)
     model = MiniBatchSCNN(8, random_state=0).partial_fit(X[:200])
-    lincode.save(model, tmp_path / "wide.safetensors")
-    loaded = lincode.load(tmp_path / "wide.safetensors")
+    lincode.save(model, tmp_path / "wide.skops")
+    loaded = lincode.load(tmp_path / "wide.skops")
     for network in (model, loaded):
         network.partial_fit(X[200:])
     np.testing.assert_array_equal(loaded.encoder_, model.encoder_)

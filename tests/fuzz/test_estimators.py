@@ -172,7 +172,7 @@ def test_the_same_model_comes_back(data: Rows, network: Network, minibatch: bool
         assert_same_bits(model, twin.fit(X), "a second fit")
         assert np.array_equal(dense(clone(model).fit_transform(X)), codes), "fit_transform"
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.safetensors")
+            path = Path(folder, "model.skops")
             lincode.save(model, path)
             loaded = lincode.load(path)
         for what, other in (("pickle", pickle.loads(pickle.dumps(model))), ("load", loaded)):

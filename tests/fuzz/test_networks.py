@@ -87,7 +87,7 @@ def test_networks(data: Rows, recipe: Recipe, again: bool) -> None:
 
 def check_copies(model: Any, X: Any, codes: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.safetensors")
+        path = Path(folder, "model.skops")
         lincode.save(model, path)
         loaded = lincode.load(path)
     with watched():

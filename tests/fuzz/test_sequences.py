@@ -125,7 +125,7 @@ def copied(model: Any, how: str) -> Any:
     """Return a copy, which has the same codes."""
     if how == "load" and hasattr(model, "components_"):
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.safetensors")
+            path = Path(folder, "model.skops")
             lincode.save(model, path)
             other = lincode.load(path)
     else:

@@ -20,7 +20,7 @@ from tests.fuzz.cases import note_refusal
 TIME_LIMIT = 60
 """Seconds of processor time after which a call counts as a hang; most take milliseconds."""
 REFUSALS = (ValueError, TypeError, NotFittedError)
-"""What a refusal may be. ModelFileError and the other errors of lincode are ValueErrors."""
+"""What a refusal may be. The errors of lincode are ValueErrors."""
 DOCUMENTED_WARNINGS = (
     r"(SCNN|MiniBatchSCNN|SAANN|ASCNN|Sparsenet|SCNNCV|SparseCoder|sparse_encode): ",
     "the codes of .* did not reach the tolerance",

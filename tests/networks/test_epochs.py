@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-
 from lincode.networks.epochs import (
     Adam,
     BestPassTraining,
@@ -14,6 +12,7 @@ from lincode.networks.epochs import (
     root_mean_square,
 )
 from lincode.networks.training import train
+from numpy.testing import assert_allclose, assert_array_equal
 
 
 class ScriptedTraining(BestPassTraining):

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-
 from lincode.core.conjugate_gradient import smooth_penalty_energy
 from lincode.core.smooth_functions import PENALTIES
 from lincode.networks.ascnn import ASCNNEnergy
 from lincode.networks.saann import SAANNEnergy
+from numpy.testing import assert_allclose
 
 rng = np.random.default_rng(0)
 X, Z = rng.standard_normal((7, 5)), rng.standard_normal((7, 4))

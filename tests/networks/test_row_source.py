@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from numpy.typing import NDArray
-
 from lincode.core.code_step import CodeProblem, code_step
 from lincode.core.encoder_step import EncoderFactor, Thresholding, encode, factor_gram
-from lincode.core.energy import CodeStats
-from lincode.core.dictionary import Start, start_from_data
-from lincode.core.arrays import Array, Rows
 from lincode.networks.scnn import EnergyWeights, SCNNTraining
 from lincode.networks.training import Outcome, train
 from lincode.rows.memory import MemoryRows
 from lincode.rows.protocol import RowLengths, RowSource
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+
+from lincode.core.arrays import Array, Rows
+from lincode.core.dictionary import Start, start_from_data
+from lincode.core.energy import CodeStats
 
 
 class ListOfChunks:

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-
-from lincode.core.energy import energy
-from lincode.core.dictionary import Start, paper_start, start_from_data
 from lincode.networks.scnn import EnergyWeights, Momentum, SCNNTraining, atom_signs
 from lincode.networks.scnn_paper import PaperTraining
 from lincode.networks.training import train
 from lincode.rows.memory import MemoryRows
+from numpy.testing import assert_allclose
+
+from lincode.core.dictionary import Start, paper_start, start_from_data
+from lincode.core.energy import energy
 
 
 def data_start(X: Any, m: int) -> Start:

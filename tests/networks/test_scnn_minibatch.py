@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-
 from lincode.core.dictionary_step import dictionary_residual
 from lincode.core.encoder_step import encoder_residual, factor_gram
-from lincode.core.dictionary import Start, start_from_data
 from lincode.networks import scnn_minibatch
 from lincode.networks.scnn import EnergyWeights, SCNNTraining
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.training import train
 from lincode.rows.memory import MemoryRows
+from numpy.testing import assert_allclose
+
+from lincode.core.dictionary import Start, start_from_data
 
 WEIGHTS = EnergyWeights(0.1)
 

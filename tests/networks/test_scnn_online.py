@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose, assert_array_equal
-
 from lincode.core.dictionary_step import dictionary_objective, dictionary_residual
 from lincode.core.encoder_step import (
     CholeskyFactor,
@@ -15,8 +13,6 @@ from lincode.core.encoder_step import (
     encoder_step,
     factor_gram,
 )
-from lincode.core.energy import CodeStats, energy
-from lincode.core.dictionary import start_from_data
 from lincode.networks.scnn import EnergyWeights
 from lincode.networks.scnn_minibatch import Stream
 from lincode.networks.scnn_online import (
@@ -28,6 +24,10 @@ from lincode.networks.scnn_online import (
 )
 from lincode.rows.batches import RecentRows
 from lincode.rows.memory import MemoryRows
+from numpy.testing import assert_allclose, assert_array_equal
+
+from lincode.core.dictionary import start_from_data
+from lincode.core.energy import CodeStats, energy
 
 WEIGHTS = EnergyWeights(0.1, 0.0)
 M = 12

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from numpy.typing import NDArray
-
-from lincode.core.dictionary import start_from_data
 from lincode.networks.scnn import EnergyWeights, SCNNTraining
 from lincode.networks.stages import stage_tol, subset_sizes, train_in_stages
 from lincode.networks.training import Iteration, Outcome, Reason
 from lincode.rows.memory import MemoryRows
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+
+from lincode.core.dictionary import start_from_data
 
 M = 12
 

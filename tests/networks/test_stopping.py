@@ -1,7 +1,6 @@
 """The stopping rule of training on batches."""
 
 import numpy as np
-
 from lincode.networks.stopping import BatchStopping
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from lincode.networks.training import Iteration, Outcome, Reason, Training, train
 
 from lincode.exceptions import EnergyIncreaseError, InvalidInputError
-from lincode.networks.training import Iteration, Outcome, Reason, Training, train
 
 
 class Scripted:

@@ -14,7 +14,7 @@ PUBLIC = {
     "lincode.metrics",
     "lincode.plotting",
     "lincode.exceptions",
-    "lincode.vectors",
+    "lincode.io",
 }
 
 

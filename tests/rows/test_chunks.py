@@ -12,13 +12,13 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from lincode.rows.chunks import ChunkedRows, batch_sizes, is_lazy
+from lincode.rows.prefetch import prefetch
+from lincode.rows.shuffling import RowSample, ShuffleBuffer
 from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.exceptions import InvalidInputError
 from lincode.rows import chunks
-from lincode.rows.chunks import ChunkedRows, batch_sizes, is_lazy
-from lincode.rows.prefetch import prefetch
-from lincode.rows.shuffling import RowSample, ShuffleBuffer
 
 
 class Lazy:

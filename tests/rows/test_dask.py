@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 import scipy.sparse
 from distributed import Client, LocalCluster
-from numpy.testing import assert_allclose, assert_array_equal
-
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import DirectFactor, Thresholding
+from lincode.rows.memory import MemoryRows
+from lincode.rows.protocol import RowSource
+from numpy.testing import assert_allclose, assert_array_equal
+
 from lincode.core.energy import CodeStats, energy_from_stats
 from lincode.exceptions import ClusterError, InvalidInputError
 from lincode.rows import dask_chunks, dask_cluster
 from lincode.rows.dask import DaskRows
 from lincode.rows.dask_chunks import Chunk, Recipe, Versions, make_chunk
 from lincode.rows.dask_cluster import Chunks, balance
-from lincode.rows.memory import MemoryRows
-from lincode.rows.protocol import RowSource
 
 LAM, M = 0.1, 12
 TIMEOUT = 60

@@ -5,13 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose, assert_array_equal
-
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import DirectFactor, Thresholding, encoder_step
-from lincode.core.energy import CodeStats
-from lincode.core.threshold import soft_threshold
-from lincode.rows import memory
 from lincode.rows.batches import BatchRows
 from lincode.rows.memory import (
     MemoryRows,
@@ -24,6 +19,11 @@ from lincode.rows.memory import (
     sample_indices,
     scan_rows,
 )
+from numpy.testing import assert_allclose, assert_array_equal
+
+from lincode.core.energy import CodeStats
+from lincode.core.threshold import soft_threshold
+from lincode.rows import memory
 
 
 @pytest.fixture

@@ -5,10 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-
-from lincode import SCNN, MiniBatchSCNN
-from lincode.exceptions import InvalidInputError
-from lincode.rows import memory, required_memory
 from lincode.rows.memory import needs_iterative_factor
 from lincode.rows.required_memory import (
     available_bytes,
@@ -16,6 +12,10 @@ from lincode.rows.required_memory import (
     check_training_memory,
     training_bytes,
 )
+
+from lincode import SCNN, MiniBatchSCNN
+from lincode.exceptions import InvalidInputError
+from lincode.rows import memory, required_memory
 
 FLOAT32: Any = np.dtype(np.float32)
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import joblib
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
-
 from lincode.rows.threads import (
     MIN_PARALLEL_SIZE,
     blas_threads,
@@ -16,6 +14,7 @@ from lincode.rows.threads import (
     thread_count,
     threaded_map,
 )
+from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def present_limit() -> list[int]:

@@ -11,6 +11,7 @@ import scipy.sparse
 from distributed import Client, Future
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array, Rows
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import (
     EncoderFactor,
@@ -19,7 +20,6 @@ from lincode.core.encoder_step import (
     factor_transposed,
 )
 from lincode.core.energy import CodeStats
-from lincode.core.arrays import Array, Rows
 from lincode.exceptions import InvalidInputError
 from lincode.rows import dask_chunks as tasks
 from lincode.rows.dask_chunks import Recipe, Versions

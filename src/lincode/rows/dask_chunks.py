@@ -19,10 +19,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from lincode.core.arrays import Array, Rows, canonical_rows
 from lincode.core.code_step import CodeProblem
 from lincode.core.encoder_step import Thresholding
 from lincode.core.energy import CodeStats
-from lincode.core.arrays import Array, Rows, canonical_rows
 from lincode.rows.memory import CHUNK_ROWS, MemoryRows, blocks, gram, scan_rows
 from lincode.rows.protocol import RowLengths
 from lincode.rows.threads import blas_threads

@@ -1,0 +1,450 @@
+"""The command line: ``lincode fit``, ``encode``, ``decode`` and ``info``.
+
+Arrays are npy files, which are memory-mapped, and sparse matrices are npz files. Tables are csv and
+parquet files or folders of them, which pyarrow reads in record batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import math
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+import scipy.sparse
+
+import lincode
+from lincode import SCNN, Iteration, MiniBatchSCNN
+from lincode.exceptions import InvalidInputError, MissingDependencyError
+from lincode.io import atomic_write, load, output_path, save
+
+FORMATS = ("npy", "npz", "csv", "parquet")
+INPUTS = "npy, npz (sparse), csv, csv.gz, parquet, or a folder of csv or parquet files"
+OUTPUTS = "the file to write: npy, npz (sparse), csv or parquet"
+NO_OPTIONS = {"callback", "init", "sparse_output", "verbose", "warm_start"}
+"""The parameters of the estimators that are not options of ``fit``."""
+ENCODE_OPTIONS = {"threshold", "positive_code", "split_sign", "n_jobs"}
+SHORT_OPTIONS = {"n_components": ["-m"], "transform_algorithm": ["--algorithm"]}
+BLOCK_BYTES = 2**26
+"""The rows of a block and their codes need about this much memory."""
+MAX_BYTES = 4e9
+"""SCNN is not used by default if the data and their codes need more memory."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 2 for invalid input or 130 after Ctrl-C."""
+    args = build_parser().parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: print_message(f"warning: {message}")
+            # Blocks are arrays without names. The columns were chosen by their names.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            args.func(args)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print_message("interrupted.")
+        return 130
+    except (InvalidInputError, MissingDependencyError, OSError, MemoryError) as error:
+        print_message(str(error) or type(error).__name__)
+        return 2
+    return 0
+
+
+def run() -> NoReturn:
+    """Run the command of this process and exit with its exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and delete temporary files
+    sys.exit(main())
+
+
+def print_message(text: str) -> None:
+    """Print a message as one line to stderr."""
+    print(f"lincode: {' '.join(text.split())}", file=sys.stderr)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that prints one line for an invalid command line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message to stderr, and exit with 2."""
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help lists the options.\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``lincode``. The function of a command is stored as ``func``."""
+    parser = CommandParser(prog="lincode", description="Learn sparse codes of vectors.")
+    parser.add_argument("--version", action="version", version=f"lincode {lincode.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(
+        func: Callable[..., None], *, model: str = "", X: str = "", output: str = ""
+    ) -> Any:
+        text = (func.__doc__ or "").partition("\n")[0]
+        added = commands.add_parser(func.__name__, help=text, description=text)
+        added.set_defaults(func=func)
+        if model:
+            added.add_argument("model", help=model)
+        if X:
+            added.add_argument("X", help=f"{X}, one per row: {INPUTS}")
+            added.add_argument("-o", "--output", required=True, metavar="FILE", help=output)
+            _add_table_options(added)
+        return added
+
+    add = command(fit, X="the vectors", output="the model file to write").add_argument
+    text = "train MiniBatchSCNN instead of SCNN (default: if the data are large)"
+    add("--minibatch", action=argparse.BooleanOptionalAction, help=text)
+    text = "save the model regularly to this file, and continue from it if it exists"
+    add("--checkpoint", metavar="FILE", help=text)
+    text = "the least time between two checkpoints (default: 60)"
+    add("--checkpoint-every", type=float, default=60.0, metavar="SECONDS", help=text)
+    _add_parameters(add, lambda name: name not in NO_OPTIONS)
+    model = "a file that fit or lincode.save wrote"
+    add = command(encode, model=model, X="the vectors", output=OUTPUTS).add_argument
+    _add_parameters(add, lambda name: name in ENCODE_OPTIONS or name.startswith("transform_"))
+    add = command(decode, model=model, X="the codes", output=OUTPUTS).add_argument
+    _add_parameters(add, lambda name: name in ("transform_algorithm", "split_sign"))
+    command(info, model=model).add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _add_table_options(parser: argparse.ArgumentParser) -> None:
+    add: Any = parser.add_argument
+    names = {"type": lambda text: text.split(","), "metavar": "A,B,...", "default": []}
+    add("--columns", **names, help="columns of a table to read, in this order (default: all)")
+    add("--exclude", **names, help="columns of a table to leave out, such as a label")
+    add("--no-header", action="store_true", help="the first row of csv files contains numbers")
+    add("--dtype", choices=("float32", "float64"), help="type of the numbers of a table")
+    add("-q", "--quiet", action="store_true", help="print only errors and warnings")
+
+
+def _add_parameters(add: Callable[..., Any], chosen: Callable[[str], bool]) -> None:
+    """Add an option for each chosen parameter of the estimators, with help of their docstrings."""
+    for name, (cls, default) in estimator_parameters().items():
+        if not chosen(name):
+            continue
+        found = re.search(rf"^{name} : (.+)$", inspect.getdoc(cls) or "", re.MULTILINE)
+        options: dict[str, Any] = {"help": found[1].replace("%", "%%") if found else None}
+        options["default"] = 0 if name == "random_state" else argparse.SUPPRESS
+        if isinstance(default, bool):
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            options |= {"type": parse_value, "metavar": "VALUE"}
+        add(*SHORT_OPTIONS.get(name, []), f"--{name.replace('_', '-')}", dest=name, **options)
+
+
+def estimator_parameters() -> dict[str, tuple[type, Any]]:
+    """Return the estimator and the default value of each parameter of SCNN and MiniBatchSCNN."""
+    classes = ((cls, inspect.signature(cls).parameters) for cls in (MiniBatchSCNN, SCNN))
+    return {name: (cls, found[name].default) for cls, found in classes for name in found}
+
+
+def parse_value(text: str) -> float | str | None:
+    """Return a number, None or text. The estimators check it."""
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text) if re.search("[.einf]", text.lower()) else int(text)
+    except ValueError:
+        return text
+
+
+def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of the estimators that were given as options."""
+    return {name: value for name, value in vars(args).items() if name in estimator_parameters()}
+
+
+@dataclass
+class Rows:
+    """The rows of a file: an array or a CSR matrix, or a table that is read in record batches."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    X: Any = None
+    table: Any = None
+    names: list[str] | None = None
+
+    def blocks(self, n_outputs: int) -> Iterator[Any]:
+        """Yield blocks of rows, which need about BLOCK_BYTES with ``n_outputs`` more columns."""
+        size = max(1, BLOCK_BYTES // (8 * (self.shape[1] + n_outputs)))
+        if self.X is not None:
+            X = self.X if scipy.sparse.issparse(self.X) else np.asarray(self.X)
+            yield from (X[start : start + size] for start in range(0, self.shape[0], size))
+            return
+        parts: list[Any] = []
+        for batch in self.table.to_batches(batch_size=size, batch_readahead=1):
+            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            parts.append(np.column_stack(columns).astype(self.dtype, copy=False))
+            if sum(map(len, parts)) >= size:
+                yield np.concatenate(parts)
+                parts = []
+        if parts:
+            yield np.concatenate(parts)
+
+
+def file_format(path: str) -> str:
+    """Return the format of a file by its name, or that of the first file in a folder."""
+    if Path(path).is_dir():
+        files = sorted(file for file in Path(path).rglob("[!._]*") if file.is_file())
+        return file_format(str(files[0]).removesuffix(".gz")) if files else "parquet"
+    suffix = path.lower().rpartition(".")[2]
+    if suffix not in FORMATS:
+        raise InvalidInputError(f"the name must end with .{', .'.join(FORMATS)}, got {path}.")
+    return suffix
+
+
+def open_rows(path: str, args: argparse.Namespace, columns: Sequence[str] = ()) -> Rows:
+    """Open a file of vectors. ``columns`` are read from a table unless ``args`` chooses others."""
+    form = file_format(path.removesuffix(".gz"))
+    if form in ("csv", "parquet"):
+        rows = _open_table(path, form, args, columns)
+    else:
+        is_npz = form == "npz"
+        X = scipy.sparse.load_npz(path).tocsr() if is_npz else np.load(path, mmap_mode="r")
+        rows = Rows(X.shape, X.dtype, X)
+        if args.columns or args.exclude:
+            raise InvalidInputError("--columns and --exclude apply to tables; leave them out.")
+    if len(rows.shape) != 2 or 0 in rows.shape:
+        raise InvalidInputError(f"there must be rows and columns, got the shape {rows.shape}.")
+    return rows
+
+
+def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequence[str]) -> Rows:
+    """Open a table with pyarrow. Numbers are float32 if all columns are, and float64 otherwise."""
+    pa: Any = import_pyarrow()
+    reader: Any = form
+    if form == "csv":
+        options = pa.csv.ReadOptions(autogenerate_column_names=args.no_header)
+        reader = pa.dataset.CsvFileFormat(read_options=options)
+    schema = pa.dataset.dataset(path, format=reader).schema
+    names = args.columns or [*columns] or [n for n in schema.names if n not in args.exclude]
+    if unknown := sorted({*names, *args.exclude} - set(schema.names)):
+        raise InvalidInputError(f"there is no column {', '.join(unknown)}; check the names.")
+    if text := [name for name in names if pa.types.is_string(schema.field(name).type)]:
+        excluded = ",".join([*args.exclude, *text])
+        raise InvalidInputError(f"columns must be numbers; leave others out: --exclude {excluded}")
+    single = all(schema.field(name).type == pa.float32() for name in names)
+    # Types are given, because those that pyarrow infers from the first rows of a text may be wrong.
+    chosen = pa.schema([(name, pa.float32() if single else pa.float64()) for name in names])
+    table = pa.dataset.dataset(path, schema=chosen, format=reader)
+    dtype = np.dtype(args.dtype or ("float32" if single else "float64"))
+    shape = (table.count_rows(), len(names))
+    return Rows(shape, dtype, table=table, names=None if args.no_header else names)
+
+
+def import_pyarrow() -> Any:
+    """Return pyarrow with its modules for tables."""
+    try:
+        import pyarrow.csv
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError as error:
+        message = "tables need pyarrow; install it with pip install 'lincode[cli]'."
+        raise MissingDependencyError(message) from error
+    return pyarrow
+
+
+@contextmanager
+def named_errors(path: str) -> Iterator[None]:
+    """Add the name of a file to the errors of the libraries and estimators that read it."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInputError(f"{path}: {error}") from error
+
+
+def write_rows(path: str, blocks: Iterator[Any], n_rows: int, names: Sequence[str]) -> None:
+    """Write blocks of rows, one at a time. The file is written completely or not at all."""
+    form, shape = file_format(path), (n_rows, len(names))
+    with atomic_write(path) as file:
+        if form == "npy":
+            for block in blocks:
+                if file.tell() == 0:
+                    header = np.lib.format.header_data_from_array_1_0(np.ascontiguousarray(block))
+                    np.lib.format.write_array_header_1_0(file, header | {"shape": shape})
+                file.write(np.ascontiguousarray(block).data)
+        elif form == "npz":
+            _write_sparse(file, blocks, shape)
+        else:
+            _write_table(file, blocks, form, list(names))
+
+
+def _write_sparse(file: BinaryIO, blocks: Iterator[Any], shape: tuple[int, int]) -> None:
+    """Write a file in the format of ``scipy.sparse.save_npz``.
+
+    The members of an archive are written one after the other, but each block adds to three of them.
+    Temporary files therefore contain these three until the last block.
+    """
+    dtypes: dict[str, Any] = {"data": np.float64, "indices": np.int32, "indptr": np.int64}
+    with ExitStack() as stack:
+        folder = Path(file.name).parent
+        parts = {name: stack.enter_context(tempfile.TemporaryFile(dir=folder)) for name in dtypes}
+        last = np.zeros(1, np.int64)
+        parts["indptr"].write(last.data)
+        for block in map(scipy.sparse.csr_array, blocks):
+            dtypes["data"], indptr = block.dtype, last[-1] + block.indptr[1:].astype(np.int64)
+            parts["data"].write(block.data.data)
+            parts["indices"].write(block.indices.astype(np.int32).data)
+            parts["indptr"].write(indptr.data)
+            last = indptr
+        members: dict[str, Any] = {
+            name: np.memmap(part, dtypes[name], "r") if part.tell() else np.empty(0, dtypes[name])
+            for name, part in parts.items()
+        }
+        np.savez_compressed(file, **members, shape=np.array(shape), format=np.array(b"csr"))
+
+
+def _write_table(file: BinaryIO, blocks: Iterator[Any], form: str, names: list[str]) -> None:
+    pa = import_pyarrow()
+    cls = pa.parquet.ParquetWriter if form == "parquet" else pa.csv.CSVWriter
+    with ExitStack() as stack:
+        writer = None
+        for block in blocks:
+            table = pa.table([pa.array(column) for column in block.T.copy()], names=names)
+            writer = writer or stack.enter_context(cls(file, table.schema))
+            writer.write_table(table)
+
+
+def fit(args: argparse.Namespace) -> None:
+    """Learn a model from a file of vectors."""
+    output_path(args.output)
+    with named_errors(args.X):
+        rows = open_rows(args.X, args)
+        model = _trained(args, rows)
+    if rows.names is not None:
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
+    save(model, args.output)
+    if args.checkpoint:
+        Path(args.checkpoint).unlink(missing_ok=True)
+    if not args.quiet:
+        m, p = model.components_.shape
+        print(f"{args.output}: {type(model).__name__} with {m} components of {p} features")
+
+
+def _trained(args: argparse.Namespace, rows: Rows) -> Any:
+    """Return a fitted model, which continues from the checkpoint if there is one."""
+    cls, options = _model_class(args, rows), given_parameters(args)
+    if unknown := sorted(set(options) - set(inspect.signature(cls).parameters)):
+        raise InvalidInputError(f"{cls.__name__} has no parameter {unknown[0]}; leave it out.")
+    continues = bool(args.checkpoint) and os.path.exists(args.checkpoint)
+    model = load(args.checkpoint) if continues else cls()
+    if type(model) is not cls:
+        problem = f"the checkpoint contains {type(model).__name__}, but this is {cls.__name__}"
+        raise InvalidInputError(f"{problem}; delete it or use the options that it was made with.")
+    warm = {"warm_start": continues} if "warm_start" in model.get_params() else {}
+    model.set_params(**options, **warm, callback=_callback(args))
+    if cls is MiniBatchSCNN and (rows.X is None or (continues and not warm)):
+        _fit_blocks(model, rows)
+    else:
+        model.fit(np.concatenate(list(rows.blocks(0))) if rows.X is None else rows.X)
+    return model.set_params(callback=None, **dict.fromkeys(warm, False))
+
+
+def _fit_blocks(model: Any, rows: Rows) -> None:
+    """Learn from the blocks of a file, in passes until the mean energy of a pass is stable.
+
+    A model that has seen rows before continues with the row after the last one.
+    """
+    (n, p), seen, previous = rows.shape, getattr(model, "n_samples_seen_", 0), math.inf
+    for _ in range(seen // n, model.max_iter):
+        seen, start = seen % n, len(getattr(model, "energy_path_", ()))
+        for block in rows.blocks(model.n_components or p):
+            if seen < block.shape[0]:
+                model.partial_fit(block[seen:])
+            seen = max(0, seen - block.shape[0])
+        energy = float(np.mean(model.energy_path_[start:]))
+        if energy >= (1 - model.tol) * previous:
+            break
+        previous = energy
+
+
+def _model_class(args: argparse.Namespace, rows: Rows) -> Any:
+    """Return SCNN, or MiniBatchSCNN if its options are given or if the data are large."""
+    if args.minibatch is not None:
+        return MiniBatchSCNN if args.minibatch else SCNN
+    (n, p), m = rows.shape, getattr(args, "n_components", None) or rows.shape[1]
+    n_numbers = 1.5 * rows.X.nnz if scipy.sparse.issparse(rows.X) else n * p
+    is_large = (n_numbers + 2 * n * m) * (4 if rows.dtype == np.float32 else 8) > MAX_BYTES
+    only_minibatch = set(given_parameters(args)) - set(inspect.signature(SCNN).parameters)
+    return MiniBatchSCNN if is_large or only_minibatch else SCNN
+
+
+def _callback(args: argparse.Namespace) -> Callable[[Iteration], None]:
+    """Return a function that prints the progress every two seconds and writes the checkpoint."""
+    checkpoint, last = None, -math.inf
+    if args.checkpoint:
+        from lincode.callbacks import Checkpoint
+
+        checkpoint = Checkpoint(args.checkpoint, args.checkpoint_every)
+
+    def call(iteration: Iteration) -> None:
+        nonlocal last
+        if not args.quiet and time.monotonic() - last >= 2:
+            last = time.monotonic()
+            print(iteration, file=sys.stderr, flush=True)
+        if checkpoint is not None:
+            checkpoint(iteration)
+
+    return call
+
+
+def encode(args: argparse.Namespace) -> None:
+    """Compute the codes of vectors."""
+    model = _load_model(args)
+    if "sparse_output" in model.get_params():
+        model.set_params(sparse_output=file_format(args.output) == "npz")
+    columns, names = getattr(model, "feature_names_in_", ()), model.get_feature_names_out()
+    _convert(args, model.transform, columns, names)
+
+
+def decode(args: argparse.Namespace) -> None:
+    """Reconstruct vectors from codes."""
+    model = _load_model(args)
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    _convert(args, model.inverse_transform, (), names)
+
+
+def _load_model(args: argparse.Namespace) -> Any:
+    """Load the model, and change the parameters that were given as options."""
+    output_path(args.output)
+    file_format(args.output)
+    model = load(args.model)
+    with named_errors(args.model):
+        return model.set_params(**given_parameters(args))
+
+
+def _convert(args: Any, convert: Callable[[Any], Any], columns: Any, names: Any) -> None:
+    """Write the results of a method for all rows of a file."""
+    with named_errors(args.X):
+        rows = open_rows(args.X, args, columns)
+        write_rows(args.output, map(convert, rows.blocks(len(names))), rows.shape[0], names)
+    if not args.quiet:
+        print(f"{args.output}: {rows.shape[0]} rows, {len(names)} columns")
+
+
+def info(args: argparse.Namespace) -> None:
+    """Print information about a model file: fitted attributes and parameters."""
+    model = load(args.model)
+    facts: dict[str, Any] = {"model": type(model).__name__}
+    for name, value in vars(model).items():
+        if isinstance(value, np.ndarray):
+            facts[name] = f"array of {value.dtype}, shape {value.shape}"
+        elif name.endswith("_"):
+            facts[name] = value.item() if isinstance(value, np.generic) else value
+    facts |= model.get_params()
+    if args.json:
+        print(json.dumps(facts, indent=2, default=str))
+    else:
+        print("\n".join(f"{name:{max(map(len, facts))}}  {facts[name]}" for name in facts))
