@@ -184,7 +184,9 @@ class Rows:
             yield from (X[start : start + size] for start in range(0, self.shape[0], size))
             return
         parts: list[Any] = []
-        for batch in self.table.to_batches(batch_size=size, batch_readahead=1):
+        for batch in self.table.to_batches(
+            batch_size=size, batch_readahead=1, fragment_readahead=1, use_threads=False
+        ):
             columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             parts.append(np.column_stack(columns).astype(self.dtype, copy=False))
             if sum(map(len, parts)) >= size:

@@ -28,6 +28,12 @@ from lincode.core.compiler import compiled, inlined
 if TYPE_CHECKING:
     from lincode.core.lasso import CodeProblem
 
+MAX_NEWTON_STEPS = 30
+"""Limit on the root-finding iterations per row; two are typical."""
+ROOT_RTOL = 0.1
+"""Relative accuracy to which κ is computed. A higher accuracy does not save proximal steps."""
+ROUNDING_FACTOR = 4
+"""Values of ψ below this many machine epsilons of ``at`` are indistinguishable from zero."""
 N_FIRST_STEPS = 3
 """The number of Nesterov's steps before the heavy-ball steps. Without them the signs of many codes
 change in the first heavy-ball steps, and their objective increases."""
@@ -95,14 +101,6 @@ class Iterate:
         )
         self.age = np.where((uphill > 0) & ~heavy, 0, self.age + 1).astype(dtype)
         return self.U_old
-
-
-MAX_NEWTON_STEPS = 30
-"""Limit on the root-finding iterations per row; two are typical."""
-ROOT_RTOL = 0.1
-"""Relative accuracy to which κ is computed. A higher accuracy does not save proximal steps."""
-ROUNDING_FACTOR = 4
-"""Values of ψ below this many machine epsilons of ``at`` are indistinguishable from zero."""
 
 
 def step_rows(

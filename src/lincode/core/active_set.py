@@ -96,18 +96,8 @@ def solve_rows(
     finished = np.zeros(len(rows), np.bool_)
     measures = violation, value, finished
     gradient = g, g.view(integer), peaks, peaks.view(integer)
-    _solve_rows(
-        U,
-        np.ascontiguousarray(b),
-        rows,
-        problem.H,
-        float(problem.tau),
-        problem.positive,
-        scale,
-        limits,
-        *gradient,
-        *measures,
-    )
+    b, penalty = np.ascontiguousarray(b), (float(problem.tau), problem.positive)
+    _solve_rows(U, b, rows, problem.H, penalty, scale, limits, gradient, measures)
     return finished
 
 
@@ -117,23 +107,19 @@ def _solve_rows(
     b: Any,
     rows: Any,
     H: Any,
-    tau: float,
-    positive: bool,
+    penalty: Any,
     scale: Any,
     limits: Any,
-    g: Any,
-    bits: Any,
-    peaks: Any,
-    peak_bits: Any,
-    violation: Any,
-    value: Any,
-    finished: Any,
+    gradient: Any,
+    measures: Any,
 ) -> None:
     """Do what ``solve_rows`` says. ``bits`` and ``peak_bits`` are g and ``peaks`` as integers."""
-    tolerance, min_pivot, max_units, rank = limits
+    (tau, positive), (tolerance, min_pivot, max_units, _) = penalty, limits
+    (g, bits, peaks, peak_bits), (violation, value, finished) = gradient, measures
     m, size = U.shape[1], max_units + 2
     units, active, inverse = np.empty(size, np.int64), np.empty((8, size)), np.empty((size, size))
     is_active, candidates = np.zeros(m, np.bool_), np.empty(MAX_CANDIDATES, np.int64)
+    state = units, active, inverse, is_active
     for q in range(len(rows)):
         i = rows[q]
         k = _read_start(U, i, H, positive, max_units, units, active, is_active)
@@ -175,25 +161,9 @@ def _solve_rows(
                 succeeded = corrections <= MAX_CORRECTIONS and used < np.inf
             else:
                 least = max(limit, ENTRY_FRACTION * unused)
-                n_candidates = _list_candidates(
-                    tau, positive, g, peaks, least, is_active, candidates
-                )
+                n = _list_candidates(tau, positive, g, peaks, least, is_active, candidates)
                 k, n_left, succeeded = _enter_units(
-                    H,
-                    tau,
-                    positive,
-                    min_pivot,
-                    max_units,
-                    rank,
-                    candidates,
-                    n_candidates,
-                    least,
-                    g,
-                    units,
-                    active,
-                    inverse,
-                    k,
-                    is_active,
+                    H, penalty, limits, candidates, n, least, g, state, k
                 )
                 corrections = 0
             if not succeeded:
@@ -216,14 +186,7 @@ def _solve_rows(
 
 @inlined
 def _read_start(
-    U: Any,
-    i: int,
-    H: Any,
-    positive: bool,
-    max_units: int,
-    units: Any,
-    active: Any,
-    is_active: Any,
+    U: Any, i: int, H: Any, positive: bool, max_units: int, units: Any, active: Any, is_active: Any
 ) -> int:
     """Store the units that row i uses, and return their number; −1 if there are too many."""
     k = 0
@@ -467,13 +430,7 @@ def _descend(units: Any, active: Any, inverse: Any, k: int, only: int, is_active
 
 @inlined
 def _list_candidates(
-    tau: float,
-    positive: bool,
-    g: Any,
-    peaks: Any,
-    least: float,
-    is_active: Any,
-    candidates: Any,
+    tau: float, positive: bool, g: Any, peaks: Any, least: float, is_active: Any, candidates: Any
 ) -> int:
     """List unused units that violate their condition by at least ``least``, first the worst."""
     n, n_chunks = 0, len(peaks) - 1
@@ -498,26 +455,22 @@ def _list_candidates(
 @inlined
 def _enter_units(
     H: Any,
-    tau: float,
-    positive: bool,
-    min_pivot: Any,
-    max_units: int,
-    rank: int,
+    penalty: Any,
+    limits: Any,
     candidates: Any,
-    n_candidates: int,
+    n: int,
     least: float,
     g: Any,
-    units: Any,
-    active: Any,
-    inverse: Any,
+    state: Any,
     k: int,
-    is_active: Any,
 ) -> tuple[int, int, bool]:
     """Let candidates enter whose violation is still at least ``least``, until a unit leaves.
 
     Return the number of units, the number of units that have left, and whether to continue.
     """
-    for q in range(n_candidates):
+    (tau, positive), (_, min_pivot, max_units, rank) = penalty, limits
+    units, active, inverse, is_active = state
+    for q in range(n):
         unit = candidates[q]
         _load_column(H, units, active, k, unit)
         gradient = float(g[unit])
@@ -530,10 +483,7 @@ def _enter_units(
         if k == rank:  # every atom depends on that many, whatever rounding makes of the pivot
             fraction = np.inf
         if not _append(active, inverse, k, H[unit, unit], (fraction, rounding)):
-            k, n_left, succeeded = _exchange(
-                H, min_pivot, unit, sign, units, active, inverse, k, is_active
-            )
-            return k, n_left, succeeded
+            return _exchange(H, min_pivot, unit, sign, state, k)
         if k == max_units:
             return k, 0, False
         _store_unit(H, units, active, k, unit, sign, 0.0)
@@ -550,21 +500,14 @@ def _enter_units(
 
 @inlined
 def _exchange(
-    H: Any,
-    min_pivot: Any,
-    unit: int,
-    sign: float,
-    units: Any,
-    active: Any,
-    inverse: Any,
-    k: int,
-    is_active: Any,
+    H: Any, min_pivot: Any, unit: int, sign: float, state: Any, k: int
 ) -> tuple[int, int, bool]:
     """Let a unit enter whose atom is a combination of the active atoms.
 
     The codes move in the direction that does not change the reconstruction until one of them is
     zero, and its unit leaves. The returned values are those of ``_enter_units``.
     """
+    units, active, inverse, is_active = state
     for r in range(k):
         active[DIRECTION, r] = -sign * active[PROJECTION, r]
     length, out = _first_zero(active, k, np.inf)

@@ -161,7 +161,7 @@ def dictionary_sweep(D: Array, stats: CodeStats, *, positive: bool = False) -> A
     D[j] ← project( D[j] + (UtX[j] − UtU[j] D) / UtU[j, j] )
 
     The product UtU[j] D is computed for a block of atoms at once and corrected within the block
-    as atoms change (``dictionary.py``). The iterates are the same, but most of the work is a matrix
+    as atoms change (``update_block``). The iterates are the same, but most of the work is a matrix
     product.
     """
     D = np.array(D, order="C")

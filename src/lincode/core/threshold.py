@@ -51,6 +51,13 @@ def soft_threshold(
     return np.subtract(Z, np.clip(Z, -t, t), out=out)
 
 
+MODES = ("soft", "hard", "top_k")
+CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
+"""Thresholds and gains are computed from at most max(10,000, 10 m) rows."""
+MAX_PASSES = 20
+"""After this number of passes over a row, its k-th largest entry is found by quickselect."""
+
+
 @dataclass(frozen=True)
 class Thresholding:
     """How the output Z = X Cᵀ of the encoder is turned into codes."""
@@ -110,11 +117,6 @@ class ThresholdCoder:
         return 0
 
 
-MODES = ("soft", "hard", "top_k")
-CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
-"""Thresholds and gains are computed from at most max(10,000, 10 m) rows."""
-
-
 def n_calibration_rows(m: int) -> int:
     """Return the largest number of rows from which an encoder with m units is calibrated."""
     return max(CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT * m)
@@ -137,10 +139,6 @@ def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
     if n_at_least - wanted < wanted - n_above:
         threshold = magnitude[magnitude < threshold].max(initial=0.0)
     return float(threshold)
-
-
-MAX_PASSES = 20
-"""After this number of passes over a row, its k-th largest entry is found by quickselect."""
 
 
 def apply_soft(Z: Array, threshold: float, gains: Array | None, *, positive: bool) -> Array:

@@ -199,7 +199,7 @@ def check_rows(
             return canonical_rows(check_array(X, input_name="X", **accepted))
         return canonical_rows(validate_data(estimator, X, reset=reset, **accepted))
     except (ValueError, TypeError, RuntimeError) as error:  # RuntimeError: tensors with gradients
-        raise InvalidInputError(f"X must be a matrix of numbers: {error}") from error
+        raise InvalidInputError(str(error)) from error
 
 
 def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
