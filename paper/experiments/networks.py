@@ -11,8 +11,9 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
-from lincode import ASCNN, SAANN, SCNN, MiniBatchSCNN, Sparsenet
+from lincode import SCNN, MiniBatchSCNN
 from paper.experiments.experiment import deviation
+from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}
 RAW = "raw pixels"
@@ -60,17 +61,25 @@ def style_of(variant: str) -> dict[str, Any]:
 
 
 def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
-    """Return an unfitted network with m units and the library's defaults except ``settings``.
+    """Return an unfitted network with m units and the defaults of its class except ``settings``.
 
-    SCNN's encoder is that of the paper by default. The baselines have no λ and no settings.
+    SCNN's encoder is that of the paper. With ``init="paper"`` its start is that of the paper too,
+    and with ``solver="paper"`` its training. The baselines have no λ and no settings.
     """
     name = network_of(variant)
     if name == RAW:
         return FunctionTransformer()
     if name == "PCA":
         return PCA(m, random_state=seed)
-    settings = (PAPER_ENCODER if name == "SCNN" else {}) | settings
-    return NETWORKS[name](n_components=m, alpha=float(lam), random_state=seed, **settings)
+    own: dict[str, Any] = {"n_components": m, "alpha": float(lam), "random_state": seed}
+    if name != "SCNN":
+        return NETWORKS[name](**own, **settings)
+    init, solver = settings.pop("init", "data"), settings.pop("solver", "auto")
+    if init == "paper":
+        return PaperSCNN(
+            solver="gradient" if solver == "paper" else "accelerated", **own, **settings
+        )
+    return SCNN(**own, **(PAPER_ENCODER | settings))
 
 
 def build_minibatch(m: int, lam: float, seed: int, **settings: Any) -> MiniBatchSCNN:

@@ -50,7 +50,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : SCNN, MiniBatchSCNN, SCNNCV, SAANN, ASCNN, Sparsenet or a fitted estimator of \
+    model : SCNN, MiniBatchSCNN, SCNNCV or a fitted estimator of \
             scikit-learn
         A fitted estimator. For an SCNNCV, its ``best_estimator_`` is saved, which is an SCNN. Of a
         ``lincode.dask.SCNN``, the local copy is saved. A
@@ -124,7 +124,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SCNN, MiniBatchSCNN, SAANN, ASCNN, Sparsenet or an estimator of scikit-learn
+    SCNN, MiniBatchSCNN or an estimator of scikit-learn
         The fitted estimator with the parameters it was saved with.
 
     Raises

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.minibatch import MiniBatchSCNN
-from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
-from lincode.estimators.sparsenet import Sparsenet, check_penalty
 from lincode.estimators.stored_state import GRAM_FIELDS, STREAM_FIELDS, check_stream
 from lincode.exceptions import InvalidInputError
 from lincode.schema import (
@@ -111,11 +108,6 @@ def check_refinement(values: Values) -> None:
         raise InvalidInputError("decoder_ is missing, but refined_encoder_ needs it.")
 
 
-def check_layers(values: Values) -> None:
-    """Check that reconstructions do not overflow."""
-    check_products("encoder_ and components_", values["encoder_"], values["components_"])
-
-
 def check_calibration(values: Values) -> None:
     """Check that codes with gains, and reconstructions by the decoder, do not overflow."""
     C, gains = values["encoder_"], values["gains_"]
@@ -128,11 +120,6 @@ def check_calibration(values: Values) -> None:
             check_products("encoder_ and decoder_", C, D)
         if "refined_encoder_" in values:
             check_products("refined_encoder_ and decoder_", values["refined_encoder_"], D)
-
-
-def check_sparsenet(values: Values) -> None:
-    """Check that the gradient of the penalty of Sparsenet is representable."""
-    check_penalty(values["alpha_"], values["sigma_"])
 
 
 def check_batches(values: Values) -> None:
@@ -176,16 +163,6 @@ SCNN_OPTIONAL: dict[str, Field] = {
     "refined_encoder_": Floats("mp", weights=True),
 }
 OPTIMALITY = NumberDict(frozenset(("codes", "dictionary", "encoder", "joint")), Number(0))
-LAYERS: dict[str, Field] = FITTED | {
-    "components_": Floats("mp", low=-LARGEST, high=LARGEST),
-    "encoder_": Floats("mp", low=-LARGEST, high=LARGEST),
-}
-SPARSENET: dict[str, Field] = FITTED | {
-    "components_": Floats("mp", weights=True),
-    "variance_": Floats("m", low=0),
-    "alpha_": Number(0, LARGEST**1.9),  # it is relative to squares
-    "sigma_": Number(1 / LARGEST, LARGEST),
-}
 MINIBATCH_FIELDS: dict[str, Field] = {
     "n_steps_": POSITIVE_COUNT,
     "n_samples_seen_": POSITIVE_COUNT,
@@ -207,14 +184,6 @@ MODEL_CLASSES = {
             SCNN_OPTIONAL | MINIBATCH_OPTIONAL,
             (check_batches, check_dtypes, check_refinement, check_calibration),
         ),
-        ModelClass(SAANN, LAYERS, {}, (check_energies, check_dtypes, check_layers)),
-        ModelClass(
-            ASCNN,
-            LAYERS | {"first_stage_energy_path_": Floats("t")},
-            {},
-            (check_energies, check_dtypes, check_layers),
-        ),
-        ModelClass(Sparsenet, SPARSENET, {}, (check_energies, check_sparsenet)),
     )
 }
 """The only classes that can be stored and loaded."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from lincode import ASCNN, SAANN, SCNN, Iteration, MiniBatchSCNN, Sparsenet
+from lincode import SCNN, Iteration, MiniBatchSCNN
 from lincode.cli.columns import check_columns
 from lincode.cli.printing import print_line, print_message
 from lincode.estimators.checkpoint import keep_checkpoints
@@ -303,7 +303,7 @@ def info(args: argparse.Namespace) -> None:
 def _describe_network(path: str) -> tuple[Any, dict[str, Any]]:
     """Load a network, and information about its file. Files of pipelines raise an error."""
     model, about = describe(path)
-    if not isinstance(model, SCNN | MiniBatchSCNN | SAANN | ASCNN | Sparsenet):
+    if not isinstance(model, SCNN | MiniBatchSCNN):
         raise InvalidInputError(
             f"{path} must contain a network, such as lincode fit writes, but it contains a"
             f" {type(model).__name__}; use lincode.load in Python."

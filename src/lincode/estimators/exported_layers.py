@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.encoder_step import Thresholding
 from lincode.core.types import Array
 from lincode.estimators.coding import CodingTransformer
 from lincode.estimators.cv import SCNNCV
-from lincode.estimators.network import BaseTwoLayerNetwork
 from lincode.estimators.sparse_coder import SparseCoder
 from lincode.exceptions import InvalidInputError
 
@@ -48,16 +46,11 @@ def exported_layers(model: Any) -> ExportedLayers:
         model = model.best_estimator_
     if isinstance(model, CodingTransformer):
         return _scnn_layers(model)
-    if isinstance(model, BaseTwoLayerNetwork):
-        check_is_fitted(model)
-        model._check_parameters()
-        C, D = np.asarray(model.encoder_), np.asarray(model.components_)
-        return ExportedLayers(C, D, activation=model.activation)
     if isinstance(model, SparseCoder):
         return _sparse_coder_layers(model)
     raise InvalidInputError(
         f"the codes of {type(model).__name__} are not one matrix product and a threshold or an"
-        " activation, so they cannot be exported; SCNN, MiniBatchSCNN, SCNNCV, SAANN, ASCNN and"
+        " activation, so they cannot be exported; SCNN, MiniBatchSCNN, SCNNCV and"
         " SparseCoder with transform_algorithm='threshold' can."
     )
 

@@ -40,8 +40,8 @@ def to_onnx(
     Parameters
     ----------
     model : estimator
-        A fitted SCNN, MiniBatchSCNN or SCNNCV with ``transform_algorithm="encoder"``, a SAANN, an
-        ASCNN, a SparseCoder with ``transform_algorithm="threshold"``, or a Pipeline,
+        A fitted SCNN, MiniBatchSCNN or SCNNCV with ``transform_algorithm="encoder"``, a
+        SparseCoder with ``transform_algorithm="threshold"``, or a Pipeline,
         ColumnTransformer or other estimator of scikit-learn that contains some of these and that
         skl2onnx can convert.
     X : array, CSR matrix or data frame, default=None

@@ -36,17 +36,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from lincode.core.encoder_step import Thresholding
 from lincode.core.types import Array
-from lincode.estimators.ascnn import ASCNN
 from lincode.estimators.cv import SCNNCV
 from lincode.estimators.exported_layers import ExportedLayers, exported_layers
 from lincode.estimators.minibatch import MiniBatchSCNN
-from lincode.estimators.saann import SAANN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_coder import SparseCoder
-from lincode.estimators.sparsenet import Sparsenet
 
-ENCODERS = (SCNN, MiniBatchSCNN, SCNNCV, SAANN, ASCNN, SparseCoder, Sparsenet)
-"""The classes with a converter. That of Sparsenet raises an error that says why."""
+ENCODERS = (SCNN, MiniBatchSCNN, SCNNCV, SparseCoder)
+"""The classes with a converter."""
 
 
 class Decoder(TransformerMixin, BaseEstimator):
