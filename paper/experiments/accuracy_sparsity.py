@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, Rate
 from paper.experiments.digit_accuracies import (
     GRID_TEXT,
@@ -26,8 +27,8 @@ from paper.experiments.digit_grid import (
     grid_runs,
     repetitions,
 )
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent
 from paper.experiments.networks import CHOSEN_LABEL, END_LABEL, NETWORKS, legend_below, style_of
+from paper.experiments.tables import Experiment, Table, percent
 
 SPARSE = 0.8
 """A sparsity area that counts as high. The paper recommends about 0.8."""

@@ -20,7 +20,7 @@ from lincode import MiniBatchSCNN, sparse_encode
 from lincode.metrics import error_rate
 from paper.experiments.features import summary_of_test, svm_errors
 from paper.experiments.networks import parameters_of
-from paper.experiments.samples import Split
+from paper.samples import Split
 
 Settings = Mapping[str, Any]
 Result = Mapping[str, Any]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from paper.cache import Record, Run
 from paper.experiments.claims import Estimate, Rate
 from paper.experiments.digit_grid import VARIANTS
-from paper.experiments.experiment import (
-    Record,
-    Run,
+from paper.experiments.features import decode_wrong
+from paper.experiments.networks import NETWORKS, add_lines, legend_below
+from paper.experiments.tables import (
     Table,
     at_end,
     collect,
@@ -22,8 +23,6 @@ from paper.experiments.experiment import (
     shared_repetitions,
     table_of,
 )
-from paper.experiments.networks import NETWORKS, add_lines, legend_below
-from paper.experiments.predictions import decode_wrong
 
 SHIFTED = (
     "Bars show the standard deviation. The markers are moved sideways a little, so that the bars do"

@@ -10,10 +10,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from lincode.metrics import sparsity, sparsity_area
-from paper.experiments.experiment import (
-    Run,
-    Scale,
-)
+from paper.cache import Run, Scale
 from paper.experiments.features import common_scale, svm_errors
 from paper.experiments.networks import (
     BASELINES,
@@ -24,7 +21,7 @@ from paper.experiments.networks import (
     parameters_of,
     wide_lams,
 )
-from paper.experiments.samples import Samples, Split
+from paper.samples import Samples, Split
 from paper.svm import unfitted_svm
 
 STOP: dict[str, dict[str, float]] = {
@@ -33,7 +30,7 @@ STOP: dict[str, dict[str, float]] = {
     "SAANN": {"max_iter": 50},
     "Sparsenet": {"max_iter": 3},
 }
-"""When training stops, for all numbers of units (see ``paper/benchmarks/digit_stops.py``)."""
+"""When training stops, for all numbers of units."""
 LINEAR = "SCNN, linear"
 VARIANTS: dict[str, dict[str, float]] = {
     **{network: {} for network in NETWORKS},
@@ -52,7 +49,7 @@ GRID_PROTOCOL = (
     f" ASCNN for {STOP['ASCNN']['max_iter']} passes, SAANN for {STOP['SAANN']['max_iter']} and"
     f" Sparsenet for {STOP['Sparsenet']['max_iter']}, with every number of units. This is the"
     " shortest training whose accuracy on 14×14 validation digits was within the standard error of"
-    " the best (paper/benchmarks/digit_stops.py). The learning rates are lincode's defaults.",
+    " the best. The learning rates are lincode's defaults.",
     "For the SVM, all units are scaled to the same root mean square.",
     "Raw pixels, and PCA with as many components as units, have the same classifier. The paper does"
     " not have these baselines. No network is more accurate: with 100 units and 14×14 pixels (ten"

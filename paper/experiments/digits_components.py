@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
 from paper.experiments.digit_accuracies import (
     SHIFTED,
@@ -28,8 +29,8 @@ from paper.experiments.digit_grid import (
     grid_runs,
     repetitions,
 )
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent, points
 from paper.experiments.networks import NETWORKS
+from paper.experiments.tables import Experiment, Table, percent, points
 
 WEAK = 0.05
 """A loss of accuracy with the fewest units that counts as a weak dependence. Our criterion."""

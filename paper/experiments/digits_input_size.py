@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
 from paper.experiments.digit_accuracies import (
     SHIFTED,
@@ -24,8 +25,8 @@ from paper.experiments.digit_grid import (
     grid_runs,
     repetitions,
 )
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, points
 from paper.experiments.networks import NETWORKS
+from paper.experiments.tables import Experiment, Table, points
 
 WHY = (
     "ASCNN and SAANN do lose accuracy, but not clearly more than our criterion. The same is true"

@@ -1,4 +1,4 @@
-"""Features of digits, with or without a threshold, and the errors of the SVM on them."""
+"""Features of digits, the errors of the SVM on them, and its predictions in records."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy.sparse import csr_matrix, diags, issparse
 from lincode import soft_threshold
 from lincode.metrics import error_rate
 from paper import svm
+from paper.cache import Record
 from paper.experiments.claims import Rate
-from paper.experiments.experiment import Record, percent
-from paper.experiments.predictions import decode_wrong, encode_predictions
-from paper.experiments.samples import Split
+from paper.experiments.tables import percent
+from paper.samples import Split
 
 KINDS = ("plain", "split")
 """plain: soft-thresholded codes as in the paper. split: their positive and negative parts."""
@@ -141,3 +141,21 @@ def common_scale(A: Any) -> Any:
 def scaled(A: Any, scale: Any) -> Any:
     """Multiply each feature by its factor."""
     return (A @ diags(scale)).tocsr() if issparse(A) else A * scale
+
+
+def encode_predictions(predicted: Any, labels: Any) -> dict[str, str]:
+    """Return the predicted digits as one string, and which of them are wrong as hexadecimal bits.
+
+    With the second string two methods can be compared without the labels.
+    """
+    predicted, labels = np.asarray(predicted), np.asarray(labels)
+    return {
+        "test_predictions": "".join(str(int(digit)) for digit in predicted),
+        "test_wrong": np.packbits(predicted != labels).tobytes().hex(),
+    }
+
+
+def decode_wrong(text: str, n: int) -> Any:
+    """Return for each of n test digits whether its prediction is wrong."""
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), dtype=np.uint8))
+    return bits[:n].astype(bool)

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.experiment import (
+from paper.experiments.networks import NETWORKS, add_lines, build, legend_below, parameters_of
+from paper.experiments.tables import (
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     collect,
     end_mark,
@@ -25,8 +24,7 @@ from paper.experiments.experiment import (
     shared_repetitions,
     table_of,
 )
-from paper.experiments.networks import NETWORKS, add_lines, build, legend_below, parameters_of
-from paper.experiments.samples import Samples
+from paper.samples import Samples
 
 LEVELS = [0.1, 0.2, 0.3, 0.4, 0.5]
 """Fractions of missing pixels."""

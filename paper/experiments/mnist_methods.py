@@ -11,24 +11,22 @@ from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA, MiniBatchDictionaryLearning
 from sklearn.kernel_approximation import Nystroem
 
+from paper.cache import Record, Run, Scale
 from paper.experiments import cited_methods, mnist_units
 from paper.experiments.claims import Claim, Rate
-from paper.experiments.experiment import (
+from paper.experiments.features import classify, error_rate_of, error_text, svm_errors
+from paper.experiments.mnist_units import Repetitions
+from paper.experiments.networks import VARIED, parameters_of
+from paper.experiments.tables import (
     END_TEXT,
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     best_repetitions,
     end_mark,
     percent,
     points,
 )
-from paper.experiments.features import classify, error_rate_of, error_text, svm_errors
-from paper.experiments.mnist_units import Repetitions
-from paper.experiments.networks import VARIED, parameters_of
-from paper.experiments.samples import Samples, Split
+from paper.samples import Samples, Split
 from paper.svm import unfitted_svm
 
 CITED = (

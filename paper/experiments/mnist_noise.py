@@ -9,23 +9,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate
-from paper.experiments.experiment import (
+from paper.experiments.features import classify, error_rate_of, error_text, svm_errors
+from paper.experiments.mnist_units import NOISE, TRAINER, Repetitions, train
+from paper.experiments.networks import VARIED, parameters_of, relearned_codes
+from paper.experiments.tables import (
     END_TEXT,
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     best_repetitions,
     end_mark,
     percent,
     points,
 )
-from paper.experiments.features import classify, error_rate_of, error_text, svm_errors
-from paper.experiments.mnist_units import NOISE, TRAINER, Repetitions, train
-from paper.experiments.networks import VARIED, parameters_of, relearned_codes
-from paper.experiments.samples import Samples, Split
+from paper.samples import Samples, Split
 from paper.svm import unfitted_svm
 
 SIGMAS = (0.02, 0.04, 0.06, 0.08)

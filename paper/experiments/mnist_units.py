@@ -9,18 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
-from paper.experiments.experiment import (
-    END_TEXT,
-    Experiment,
-    Record,
-    Run,
-    Scale,
-    Table,
-    best_repetitions,
-    end_mark,
-    percent,
-)
 from paper.experiments.features import (
     classify,
     coded,
@@ -29,7 +19,15 @@ from paper.experiments.features import (
     svm_errors,
 )
 from paper.experiments.networks import VARIED, build, build_minibatch, parameters_of
-from paper.experiments.samples import Samples
+from paper.experiments.tables import (
+    END_TEXT,
+    Experiment,
+    Table,
+    best_repetitions,
+    end_mark,
+    percent,
+)
+from paper.samples import Samples
 from paper.svm import unfitted_svm
 
 PAPER = {400: 0.027, 800: 0.024, 1200: 0.021, 1600: 0.020}

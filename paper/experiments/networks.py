@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
 from lincode import SCNN, MiniBatchSCNN
-from paper.experiments.experiment import deviation
+from paper.experiments.tables import deviation
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}

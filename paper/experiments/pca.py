@@ -11,12 +11,11 @@ import pandas as pd
 from sklearn.decomposition import PCA
 
 from lincode.metrics import rms_error
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.experiment import (
+from paper.experiments.networks import build, parameters_of, plot_lines
+from paper.experiments.tables import (
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     collect,
     deviation,
@@ -26,8 +25,7 @@ from paper.experiments.experiment import (
     shared_repetitions,
     table_of,
 )
-from paper.experiments.networks import build, parameters_of, plot_lines
-from paper.experiments.samples import Samples
+from paper.samples import Samples
 
 SIMILAR = 0.01
 """Relative difference of two errors that counts as very similar. Our criterion."""

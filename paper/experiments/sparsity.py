@@ -10,19 +10,12 @@ import numpy as np
 from matplotlib import colormaps
 
 from lincode.metrics import THRESHOLDS
+from paper.cache import Record, Run, Scale
 from paper.experiments import missing_pixels
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.experiment import (
-    Experiment,
-    Record,
-    Run,
-    Scale,
-    Table,
-    mean_and_deviation,
-    percent,
-)
 from paper.experiments.missing_pixels import LEVELS, VARIANTS, ends, shared
 from paper.experiments.networks import NETWORKS
+from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent
 
 LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, median_of
 from paper.experiments.digit_grid import GRID_DEPARTURES, GRID_PROTOCOL, STOP, cpu_seconds, short
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, collect, table_of
 from paper.experiments.networks import COLOURS, NETWORKS, build, network_of, parameters_of
-from paper.experiments.samples import Samples
+from paper.experiments.tables import Experiment, Table, collect, table_of
+from paper.samples import Samples
 
 LEARNING, CODING = "fit_seconds", "encode_seconds"
 OTHER_PASSES: dict[str, dict[str, float]] = {
@@ -253,6 +254,6 @@ EXPERIMENT = Experiment(
         " it.",
         GRID_DEPARTURES[1],
         "With two passes, ASCNN and SAANN learn faster than SCNN, but with few units their codes"
-        " are much worse (paper/benchmarks/digit_stops.py).",
+        " are much worse.",
     ),
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lincode.core.types import Array
 from paper.networks.base import (
@@ -84,7 +85,7 @@ class FirstStage:
         self.D = schedule.optimizer(D.astype(X.dtype), unit=scale, n=schedule.batch_size)
         self.lowest, self.best = np.inf, (Z, D)
 
-    def update(self, rows: Array, rate: float) -> None:
+    def update(self, rows: NDArray[np.intp], rate: float) -> None:
         """Make a few steps of these rows of Z, and one step of D."""
         X, D, gradient = self.X[rows], self.D.weights, self.energy_function.first_stage_gradient
         Z = self.schedule.optimizer(self.Z[rows], unit=self.scale**2)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
@@ -24,7 +25,7 @@ DECAY, DECAY_SQUARE = 0.9, 0.999
 FLOATS = [np.float64, np.float32]
 
 
-class Network(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Network(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of all networks. A subclass implements ``_train``, ``_codes`` and ``_energy``.
 
     Attributes
@@ -199,7 +200,7 @@ class GradientDescent:
 class Training(Protocol):
     """A network in training, with the methods that ``train_by_passes`` calls."""
 
-    def update(self, rows: Array, rate: float) -> None:
+    def update(self, rows: NDArray[np.intp], rate: float) -> None:
         """Make one step with the rows of these indices."""
 
     def energy(self) -> float:
@@ -263,7 +264,7 @@ class LayersTraining:
         """The present weights."""
         return Layers(self.D.weights, self.C.weights)
 
-    def update(self, rows: Array, rate: float) -> None:
+    def update(self, rows: NDArray[np.intp], rate: float) -> None:
         """Make one step of both layers."""
         gradient = self.energy_function.gradient(self.X[rows], self.layers)
         self.D.step(gradient.D, rate * self.scale)

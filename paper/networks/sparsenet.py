@@ -18,6 +18,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.types import Array
@@ -117,7 +118,7 @@ class SparsenetTraining:
         self.pass_energy = 0.0
         return energy
 
-    def update(self, rows: Array, rate: float) -> None:
+    def update(self, rows: NDArray[np.intp], rate: float) -> None:
         """Make a gradient step of the dictionary and rescale its atoms."""
         X, D = self.X[rows], self.D.astype(self.X.dtype)
         U = self.codes(X, D)

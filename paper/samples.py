@@ -88,9 +88,8 @@ class Samples:
         def load(n: int, split: str) -> Any:
             if self.embedded:
                 return datasets.load_photo_patches(n, split=split, random_state=seed)
-            check_bsds(split, self.data_dir)
             return datasets.load_bsds_patches(
-                n, split=split, data_dir=self.data_dir, random_state=seed
+                n, split=split, data_dir=self.data_dir, random_state=seed, verify=True
             )
 
         X = load(n_train + n_val, "train")
@@ -120,21 +119,6 @@ def fit_to(total: int, n: tuple[int, int, int]) -> tuple[int, int, int]:
 def mnist(split: str, side: int, data_dir: Path | None) -> tuple[Any, Any]:
     """Load and check MNIST, once per process."""
     return datasets.load_mnist(split, size=side, data_dir=data_dir)
-
-
-@lru_cache(maxsize=4)
-def check_bsds(split: str, data_dir: Path | None) -> None:
-    """Check that BSDS300 is complete, once per process."""
-    datasets.load_bsds_patches(1, split=split, data_dir=data_dir, verify=True)
-
-
-def check_data(need: str, data_dir: Path | None) -> None:
-    """Raise PaperError if the data of an experiment are missing or not the published ones."""
-    for split in ("train", "test"):
-        if need == "mnist":
-            datasets.load_mnist(split, data_dir=data_dir)
-        else:
-            check_bsds(split, data_dir)
 
 
 def small_digits(side: int) -> tuple[Any, Any]:

@@ -1,97 +1,19 @@
-"""What all experiments share: runs, records, tables and the formatting of numbers."""
+"""What all experiments share: their description, tables of results, and the format of numbers."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
 
-Scale = Literal["smoke", "paper"]
-SCALES: tuple[Scale, ...] = ("smoke", "paper")
-VERSIONS = {
-    "digits-components": 2,
-    "digits-input-size": 2,
-    "missing-pixels": 2,
-}
-"""Part of the key of the runs of a group; 1 if it is not listed. Increase it when a change of the
-code changes what is measured: records of an older version are ignored and their runs are missing.
-"""
-
-
-UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Run:
-    """The smallest unit of work, which gives one record."""
-
-    group: str
-    """The experiment that measures the run; other experiments may use its record too"""
-    scale: Scale
-    seed: int
-    embedded: bool
-    """Whether data from scikit-learn are used instead of the paper's"""
-    settings: Mapping[str, Any]
-    """Everything else that determines the result, such as sizes and the network; JSON values"""
-
-    @property
-    def label(self) -> str:
-        """The short settings in one line, for messages and file names.
-
-        Numbers are preceded by their names.
-        """
-        short = [
-            value if isinstance(value, str) else f"{name}={value}"
-            for name, value in self.settings.items()
-            if isinstance(value, str | int | float)
-        ]
-        return " ".join([self.group, *short, f"seed={self.seed}"])
-
-    @property
-    def version(self) -> int:
-        """The version of the code that measures the run."""
-        return VERSIONS.get(self.group, 1)
-
-    @cached_property
-    def key(self) -> str:
-        """A hash of all that determines the result. The order of the settings does not matter."""
-        where = [self.version, self.group, self.scale, self.seed, self.embedded]
-        text = json.dumps([*where, dict(self.settings)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-@dataclass(frozen=True)
-class Record:
-    """The result of a run, and how it was obtained."""
-
-    run: Run
-    result: Mapping[str, Any]
-    seconds: float
-    data: Mapping[str, str]
-    """Name and sha256 of the samples"""
-    versions: Mapping[str, str]
-    finished: str
-    commit: str = UNKNOWN
-    """The git commit of the code, with "-modified" if files of the code were changed after it"""
-    cores: int = 0
-    """The number of cores that the process could use; 0 if it is not known"""
-    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """All parameters of the estimators, defaults included, by the names of the estimators"""
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a setting or a result by its name."""
-        return self.run.settings[name] if name in self.run.settings else self.result[name]
+Plot = Callable[[Any, Sequence[Record]], None]
+"""A function (figure, records) that plots records on an empty matplotlib figure."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +31,6 @@ class Table:
     def caption(self) -> str:
         """Title and data."""
         return f"{self.title}. Data: {self.data}." if self.data else f"{self.title}."
-
-
-class Plot(Protocol):
-    """A function that plots records on an empty matplotlib figure."""
-
-    def __call__(self, figure: Any, records: Sequence[Record]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -145,18 +61,6 @@ class Experiment:
     """Whether a run is needed to judge the claims"""
 
 
-def best_by_key(found: Iterable[tuple[Any, float, Any]]) -> dict[Any, Any]:
-    """Return for each key the value with the smallest error, of (key, error, value) tuples.
-
-    Of equal errors the first is chosen.
-    """
-    best: dict[Any, tuple[float, Any]] = {}
-    for key, error, value in found:
-        if key not in best or error < best[key][0]:
-            best[key] = error, value
-    return {key: value for key, (_, value) in best.items()}
-
-
 def best_repetitions(
     found: Iterable[tuple[Any, Record, Mapping[str, Any]]],
 ) -> dict[Any, list[tuple[Record, Mapping[str, Any]]]]:
@@ -167,11 +71,12 @@ def best_repetitions(
     """
     triples = list(found)
     first = min((record.run.seed for _, record, _ in triples), default=0)
-    best = best_by_key(
-        (key, result["val_error"], record.run.settings)
-        for key, record, result in triples
-        if record.run.seed == first
-    )
+    lowest: dict[Any, float] = {}
+    best: dict[Any, Any] = {}
+    for key, record, result in triples:
+        error = result["val_error"]
+        if record.run.seed == first and error < lowest.get(key, np.inf):
+            lowest[key], best[key] = error, record.run.settings
     chosen: dict[Any, list[tuple[Record, Mapping[str, Any]]]] = {key: [] for key in best}
     for key, record, result in sorted(triples, key=lambda triple: triple[1].run.seed):
         if key in best and record.run.settings == best[key]:
