@@ -13,7 +13,7 @@ from paper.cache import Run
 from paper.experiments import (
     accuracy_sparsity,
     competitors,
-    digit_grid,
+    digits,
     digits_components,
     digits_input_size,
     missing_pixels,
@@ -48,8 +48,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 MEASURES: dict[str, Callable[[Run, Samples], Mapping[str, Any]]] = {
     "pca": pca.measure,
     "missing-pixels": missing_pixels.measure,
-    "digits-components": digit_grid.measure,
-    "digits-input-size": digit_grid.measure,
+    "digits-components": digits.measure,
+    "digits-input-size": digits.measure,
     "times": times.measure,
     "competitors": competitors.measure,
     "mnist-units": mnist_units.measure,

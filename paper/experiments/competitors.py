@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.lines import Line2D
 from threadpoolctl import threadpool_limits
 
 from lincode.exceptions import InvalidInputError
@@ -22,22 +22,26 @@ from paper.experiments.claims import (
     Claim,
     Rate,
 )
-from paper.experiments.digit_accuracies import (
+from paper.experiments.digits import (
+    COMPARABLE,
+    PAPER_START,
+    REPETITIONS,
+    N,
     chosen_accuracy,
     difference,
+    grid_runs,
     marked,
     rate,
+    short,
     with_all_lams,
 )
-from paper.experiments.digit_grid import COMPARABLE, PAPER_START, REPETITIONS, grid_runs, short
 from paper.experiments.features import decode_wrong, svm_errors
-from paper.experiments.networks import COLOURS, RAW, VARIED, build, network_of, parameters_of
+from paper.experiments.networks import RAW, VARIED, build, parameters_of
 from paper.experiments.tables import (
     Experiment,
     Table,
     at_end,
     collect,
-    deviation,
     mean_and_deviation,
     points,
     table_of,
@@ -71,53 +75,20 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
 
     SCNN has both starts too.
     """
-    n, shapes, passes, repetitions, n_lams = {
-        "smoke": ([100, 100, 100], ((5, 14), (5, 28)), (2,), 1, 1),
-        "paper": ([500, 500, 500], SHAPES, PASSES, REPETITIONS, 13),
+    shapes, passes, repetitions = {
+        "smoke": (((5, 14), (5, 28)), (2,), 1),
+        "paper": (SHAPES, PASSES, REPETITIONS),
     }[scale]
-    studied = [
-        Run(
-            GROUP,
-            scale,
-            seed + k,
-            embedded,
-            {
-                "network": network,
-                "m": m,
-                "side": side,
-                "init": init,
-                "solver": solver,
-                "passes": n_passes,
-                "n": n,
-                "lams": LAMS,
-                "rates": RATES[solver],
-                "Cs": CS,
-            },
-        )
-        for k in range(repetitions)
-        for m, side in shapes
-        for network in COMPETITORS
-        for init in STARTS
-        for n_passes in passes
-        for solver in SOLVERS
-    ]
-    compared = [
-        run
-        for k in range(repetitions)
-        for m, side in shapes
-        for network in COMPARED
-        for run in grid_runs(
-            scale,
-            seed + k,
-            embedded,
-            network=network,
-            m=m,
-            side=side,
-            n=n,
-            n_lams=n_lams if scale == "paper" else 2,
-        )
-    ]
-    return studied + compared
+    found = []
+    for k, (m, side) in product(range(repetitions), shapes):
+        for network, init, n_passes, solver in product(COMPETITORS, STARTS, passes, SOLVERS):
+            training = {"init": init, "solver": solver, "passes": n_passes, "n": N[scale]}
+            tried = {"lams": LAMS, "rates": RATES[solver], "Cs": CS}
+            settings = {"network": network, "m": m, "side": side, **training, **tried}
+            found.append(Run(GROUP, scale, seed + k, embedded, settings))
+        for network in COMPARED:
+            found += grid_runs(scale, seed + k, embedded, network, m, side)
+    return found
 
 
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
@@ -174,12 +145,6 @@ def build_for(run: Run, lam: float, rate: float) -> Any:
         max_iter=settings["passes"],
         learning_rate=rate,
     )
-
-
-LINES: dict[str, Any] = {"paper": "-", "scaled": ":"}
-MARKERS = {"sgd": "o", "adam": "s"}
-LEVELS: tuple[tuple[str, Any], ...] = tuple(zip(COMPARED, ("-", ":", "--"), strict=True))
-"""What is shown for comparison, and the styles of the lines."""
 
 
 def accuracy(record: Record) -> float:
@@ -334,102 +299,12 @@ def rate_of(records: Sequence[Record]) -> Rate | None:
     return Rate([accuracy(record) for record in records], n, hits)
 
 
-def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot the accuracy against the passes, one panel per network and shape."""
-    records = with_joined_lams(records)
-    shapes = sorted({(r["m"], r["side"]) for r in records})
-    figure.set_size_inches(2.3 * len(shapes) + 0.8, 5.2)
-    panels = figure.subplots(len(COMPETITORS), len(shapes), sharex=True, sharey=True, squeeze=False)
-    for axes_row, network in zip(panels, COMPETITORS, strict=True):
-        for axes, shape in zip(axes_row, shapes, strict=True):
-            own = [r for r in records if (r["m"], r["side"]) == shape]
-            plot_panel(axes, own, network)
-            axes.set_title(f"{network}, {shape[0]} units, {shape[1]}×{shape[1]}", fontsize=9)
-            axes.set_xscale("log")
-            axes.set_xticks(PASSES, [str(p) for p in PASSES])
-            axes.minorticks_off()
-    for axes in panels[-1]:
-        axes.set_xlabel("passes")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("test accuracy")
-    figure.legend(handles=legend_handles(), loc="outside lower center", ncols=3)
-
-
-def legend_handles() -> list[Line2D]:
-    """Return the entries of the legend. Lines of both networks are grey."""
-    levels = [
-        Line2D([], [], color=COLOURS[network_of(x)], linestyle=style, label=x)
-        for x, style in LEVELS
-    ]
-    lines = [
-        Line2D(
-            [],
-            [],
-            color="#555555",
-            linestyle=LINES[init],
-            marker=MARKERS[solver],
-            label=f"{'weights in [−1, 1]' if init == 'paper' else 'scaled weights'}, {name}",
-        )
-        for init in STARTS
-        for solver, name in SOLVERS.items()
-    ]
-    return [*levels, *lines]
-
-
-def plot_panel(axes: Any, records: Sequence[Record], network: str) -> None:
-    """Plot one line per start and optimiser, and the accuracy of SCNN and of raw pixels."""
-    for init in STARTS:
-        for solver in SOLVERS:
-            found: dict[int, list[float]] = {}
-            for r in records:
-                s = r.run.settings
-                if (s["network"], s.get("init"), s.get("solver")) == (network, init, solver):
-                    found.setdefault(s["passes"], []).append(accuracy(r))
-            if found:
-                passes = sorted(found)
-                axes.errorbar(
-                    passes,
-                    [np.mean(found[p]) for p in passes],
-                    [deviation(found[p]) for p in passes],
-                    color=COLOURS[network],
-                    linestyle=LINES[init],
-                    marker=MARKERS[solver],
-                    capsize=2,
-                )
-    for name, style in LEVELS:
-        level = [accuracy(r) for r in records if r["network"] == name]
-        if level:
-            axes.axhline(np.mean(level), color=COLOURS[network_of(name)], linestyle=style)
-
-
 EXPERIMENT = Experiment(
     "competitors",
     "Competitors: start, optimiser and passes of ASCNN and SAANN",
     "mnist",
-    (
-        "ASCNN and SAANN are trained on the digits of Figures 5 and 9 from uniform weights in"
-        " [−1, 1], as in the paper, and from weights scaled to the layer sizes (the default of"
-        " lincode), by plain gradient steps and by Adam, with 2, 10 and 50 passes.",
-        f"λ is {LAMS[0]}. The learning rate (six values) and the SVM's C (three) are chosen on"
-        " validation digits. A * marks results for which the rate of at least one sample is the"
-        " smallest or the largest that was tried, and a † those for which C is. With the smallest"
-        " rates the weights hardly change. A larger C was not tried, because the SVM then does not"
-        " converge in minutes on some codes.",
-        "With λ = 1 and 10 (100 units, one sample), the start makes a similar difference.",
-        "Mean and standard deviation over three random samples of digits. SCNN and raw pixels on"
-        " the same samples are shown for comparison.",
-    ),
     runs,
     claims,
     tables,
-    {"competitors": plot},
-    {
-        "competitors": "Test accuracy by number of passes, mean and standard deviation over the"
-        " samples of digits."
-    },
-    (
-        "This experiment is not in the paper. The paper chooses all initial weights in [−1, 1] and"
-        " trains by mini-batch gradient descent for a number of passes that it does not give.",
-    ),
     has_claims=False,
 )

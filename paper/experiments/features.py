@@ -16,8 +16,6 @@ from paper.experiments.claims import Rate
 from paper.experiments.tables import percent
 from paper.samples import Split
 
-KINDS = ("plain", "split")
-"""plain: soft-thresholded codes as in the paper. split: their positive and negative parts."""
 QUANTILE_ROWS = 5000
 """Number of training digits from which thresholds are computed."""
 
@@ -27,7 +25,8 @@ def classify(
 ) -> dict[str, Any]:
     """Return the errors of the SVM on thresholded codes.
 
-    ``Z`` are the outputs of the encoder for training, validation and test digits. A threshold is
+    ``Z`` are the outputs of the encoder for training, validation and test digits. The kind "plain"
+    are soft-thresholded codes, and "split" their positive and negative parts. A threshold is
     given as the fraction of training outputs that it sets to zero, so that the same values can be
     used for every λ. The threshold and C are chosen on the validation digits.
     """

@@ -333,30 +333,8 @@ EXPERIMENT = Experiment(
     "mnist-methods",
     "Table 1: error on MNIST by method",
     "mnist",
-    (
-        "The methods are run on the same 50,000/10,000/10,000 digits, each with a few settings,"
-        " followed by a one-vs-one linear SVM on features of the same scale. Local kernel smoothing"
-        " is a classifier itself.",
-        "The deep belief network is a stack of two restricted Boltzmann machines that are not"
-        " trained further, local coordinate coding is its fast approximation (LLC), and the"
-        " Laplacian eigenmap of 5000 digits is extended to the others by interpolation.",
-        "Four other methods are repeated with two more seeds and the settings of the first.",
-        "The rows of SCNN are the runs of Table 2, where many more settings were tried than for any"
-        " other row. The claims are judged by SCNN without noise in training, as in the paper.",
-    ),
     runs,
     claims,
     tables,
-    departures=(
-        "The other rows of the paper are numbers of other publications, which use other classifiers"
-        " and settings.",
-    ),
-    not_run=(
-        "Stacked RBM network, map transformation cascade and large convolutional network: their"
-        " numbers are those that the paper cites.",
-        "Repetitions of VQ coding, local coordinate coding, Laplacian eigenmaps and scikit-learn's"
-        " sparse coding.",
-        "Human: the number is the one that the paper cites.",
-    ),
     used_by_claims=is_used_by_claims,
 )

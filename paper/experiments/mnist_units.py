@@ -310,43 +310,8 @@ EXPERIMENT = Experiment(
     "mnist-units",
     "Table 2: error on all of MNIST",
     "mnist",
-    (
-        "50,000 training digits, 10,000 validation digits to choose λ, the threshold of the encoder"
-        " and the SVM's C, and 10,000 test digits.",
-        "λ is proportional to the number of units, because the penalty of a code is proportional to"
-        " λ p/m. Without noise or ridge, ten values of λ are tried (eleven with 1200 units).",
-        "The threshold is given as the fraction of training outputs that it sets to zero.",
-        "For the SVM, all units are scaled to the same root mean square.",
-        "The λ with the smallest validation error, and with 400 units also the ridge, are repeated"
-        " with two more seeds.",
-        "The last rows have the paper's range of λ and its threshold, λ itself.",
-    ),
     runs,
     claims,
     tables,
-    departures=(
-        "λ is larger than the paper's range, [0.02, 0.2], because this is better on validation"
-        " digits.",
-        "The threshold is chosen separately, because the encoder is fitted to codes that are"
-        " already shrunk. In the paper it is λ.",
-        "The network is trained by MiniBatchSCNN with its defaults. The row “trained longer” has"
-        f" tol = {LONGER['tol']} and max_no_improvement = {LONGER['max_no_improvement']}.",
-        f"Algorithm 1 of the paper, started as in the paper, was run on {N_NETWORK} digits only,"
-        " because on 50,000 it would take many hours for each λ; the row above it has the same"
-        " digits and λ with lincode's solver. The SVM has all 50,000 digits in every row.",
-        "“Noise in training” is not in the paper: the network is trained on digits with Gaussian"
-        " noise of standard deviation 0.3, and the SVM uses codes of noise-free digits only. That"
-        " noise might help was first seen in test errors of Table 3. Whether to use it and how much"
-        " was decided on validation digits.",
-        "“Ridge on the encoder” is not in the paper: encoder_ridge, relative to the mean eigenvalue"
-        " of XᵀX, is chosen on validation digits, for the most promising λ only.",
-        "“Positive and negative parts” as separate features are not in the paper.",
-    ),
-    not_run=(
-        "All but five (400 units), two (800) and one (1200, 1600) of ten values of λ in the paper's"
-        " range, with its threshold.",
-        "Noise, and positive and negative parts, with 800 and 1200 units.",
-        "Repetitions of other rows than SCNN, except the ridge with 400 units.",
-    ),
     used_by_claims=lambda run: variant_of(run.settings) is None,
 )

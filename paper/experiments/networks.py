@@ -29,8 +29,6 @@ PAPER_ENCODER: dict[str, Any] = {
 1), without the calibration and the ridge that lincode adds by default."""
 LAMS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.17, 0.25, 0.4, 0.6, 0.8, 1.0)
 SPARSENET_LAMS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
-RELEARN = {"transform_algorithm": "lasso"}
-"""SCNN's codes are those that minimise reconstruction error and ℓ1 norm, without the encoder."""
 VARIED = ("alpha", "C", "estimator", "estimator__C")
 """The parameters that have several values in a run, and one that is listed by its parts."""
 COLOURS = {
@@ -102,17 +100,6 @@ def parameters_of(*estimators: Any, without: Sequence[str] = ()) -> dict[str, di
         }
         for estimator in estimators
     }
-
-
-def relearned_codes(scnn: Any, X: Any) -> Any:
-    """Return the codes of shape (n_samples, m) that are optimal for the dictionary alone."""
-    return scnn.set_params(**RELEARN).transform(X)
-
-
-def paper_lams(variant: str, n: int) -> list[float]:
-    """Return n equispaced λ, from 0.01 to 20 for Sparsenet and from 0.01 to 1 for the others."""
-    largest = 20 if network_of(variant) == "Sparsenet" else 1
-    return [round(float(lam), 6) for lam in np.linspace(0.01, largest, n)]
 
 
 def wide_lams(variant: str, n: int) -> list[float]:

@@ -163,25 +163,8 @@ EXPERIMENT = Experiment(
     "pca",
     "Figure 2: λ = 0 compared with PCA",
     "bsds300",
-    (
-        "2000 patches of 8×8 pixels, each centred to mean 0.",
-        "Each network is trained with 10, 30 and 50 units, 20 times with other patches and other"
-        " initial weights.",
-        "The error is that of the training patches, as in the paper.",
-        "ASCNN with 600 passes and SAANN with 1200, four times as many, have five repetitions and"
-        " are not part of the claims.",
-    ),
     runs,
     claims,
     tables,
     {"figure-2-pca": plot},
-    {"figure-2-pca": "RMS error, mean and standard deviation over 20 repetitions."},
-    (
-        "SCNN is trained until the relative change of the energy is below 1e-6 (at most 1000"
-        " iterations), not for at most 50 iterations.",
-        "ASCNN and SAANN are trained for the library's default of 150 and 300 passes. The paper"
-        " refers to the publications about them for the number.",
-        "SCNN starts from training patches as atoms, and ASCNN and SAANN from random weights scaled"
-        " to the layer sizes, not from uniform weights in [−1, 1].",
-    ),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ import pandas as pd
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
 
+TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
 Plot = Callable[[Any, Sequence[Record]], None]
 """A function (figure, records) that plots records on an empty matplotlib figure."""
 
@@ -35,30 +38,33 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of the paper."""
+    """A figure or table of the paper. What the report says about it is in ``texts.toml``."""
 
     id: str
     title: str
     """The number of the figure or table, and what it shows"""
     needs: Literal["mnist", "bsds300"]
-    protocol: Sequence[str]
-    """What is done at the paper's scale, in a few sentences"""
     runs: Callable[[Scale, int, bool], list[Run]]
     """(scale, seed, embedded): all runs of a complete reproduction"""
     claims: Callable[[Sequence[Record]], list[Claim]]
     tables: Callable[[Sequence[Record]], list[Table]]
     plots: Mapping[str, Plot] = field(default_factory=dict)
     """The plots by the names of their files"""
-    captions: Mapping[str, str] = field(default_factory=dict)
-    """What the plots show, by the names of their files, if the title does not say it"""
-    departures: Sequence[str] = ()
-    """What differs from the paper, and what the paper leaves open"""
-    not_run: Sequence[str] = ()
-    """What the paper has and no run is planned for"""
     has_claims: bool = True
     """False if the paper claims nothing about the experiment"""
     used_by_claims: Callable[[Run], bool] = lambda run: True
     """Whether a run is needed to judge the claims"""
+
+    def texts(self, kind: str) -> list[str]:
+        """Return the texts of a kind: "protocol", "departures" or "not_run"."""
+        found: list[str] = []
+        for text in TEXTS[self.id].get(kind, []):
+            found += TEXTS["grid"][kind] if text == "@grid" else [text]
+        return found
+
+    def caption(self, plot: str) -> str:
+        """Return what a plot shows."""
+        return str(TEXTS[self.id]["captions"][plot])
 
 
 def best_repetitions(

@@ -13,7 +13,7 @@ import jinja2
 
 from paper.cache import Record, Run, Scale
 from paper.experiments import EXPERIMENTS
-from paper.experiments.claims import NOT_JUDGED, REPRODUCED, RULE, Claim, Tally
+from paper.experiments.claims import NOT_JUDGED, REPRODUCED, Claim, Tally
 from paper.experiments.tables import Experiment, Table, duration
 
 CHOSEN = ("lam", "lams", "noise", "encoder_ridge", "zeros", "Cs", "trainer")
@@ -65,7 +65,7 @@ class Chapter:
     def not_run(self) -> list[str]:
         """What was not run, in words."""
         planned = [f"{len(self.missing)} of {len(self.plan)} planned runs."] if self.missing else []
-        return [*self.experiment.not_run, *planned]
+        return [*self.experiment.texts("not_run"), *planned]
 
     @property
     def command(self) -> str:
@@ -77,8 +77,7 @@ class Chapter:
 
     def caption(self, name: str) -> str:
         """Return what a figure shows."""
-        text = self.experiment.captions.get(name, f"{self.experiment.title}.")
-        return f"{text} Data: {self.data}."
+        return f"{self.experiment.caption(name)} Data: {self.data}."
 
 
 def make_chapter(experiment: Experiment, records: Sequence[Record], scale: Scale) -> Chapter | None:
@@ -179,7 +178,6 @@ def make_page(chapters: Sequence[Chapter], scale: str, figures: Mapping[str, byt
         },
         titles={x.id: x.title.partition(":")[0] for x in EXPERIMENTS.values()},
         without_records=[x.title for x in EXPERIMENTS.values() if x.id not in shown],
-        rule=RULE,
         scale=scale,
         tally=Tally.of(row.claim for row in rows),
         n_records=len(records),
