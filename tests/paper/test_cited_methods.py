@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper.experiments import cited_methods
+from paper.experiments.features import decode_wrong
 from paper.experiments.mnist_methods import METHODS
-from paper.experiments.predictions import decode_predictions, decode_wrong
-from paper.experiments.samples import Samples, Split
+from paper.samples import Samples, Split
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,6 @@ def test_digits_are_recognised(method: str, data: Split) -> None:
     assert found["test_error"] < (0.35 if "belief" in method else 0.15)
     assert found["val_error"] < 0.35
     assert found["parameters"]
-    predicted = decode_predictions(found["test_predictions"])
+    predicted = np.array([int(c) for c in found["test_predictions"]])
     assert_array_equal(predicted != data.y_test, decode_wrong(found["test_wrong"], 150))
     assert np.mean(predicted != data.y_test) == pytest.approx(found["test_error"])

@@ -12,10 +12,8 @@ FILES = sorted(Path(paper.__file__).parent.rglob("*.py"))
 PUBLIC = {
     "lincode",
     "lincode.metrics",
-    "lincode.inspection",
     "lincode.plotting",
     "lincode.exceptions",
-    "lincode.vectors",
 }
 
 
@@ -38,9 +36,3 @@ def test_only_the_public_api_of_lincode_is_used(path: Path) -> None:
     own = {name for name in imports_of(path) if name.startswith("lincode")} - PUBLIC
     in_networks = path.parent.name == "networks"
     assert not {name for name in own if not (in_networks and name.startswith("lincode.core."))}
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if p.parent.name == "datasets"])
-def test_datasets_use_only_themselves_and_the_errors(path: Path) -> None:
-    own = {name for name in imports_of(path) if name.split(".")[0] in ("lincode", "paper")}
-    assert all(name.startswith(("paper.datasets", "paper.errors")) for name in own)
