@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paper.cli import main as reproduction
-from paper.experiments.records import read_record
+from paper.cache import read_record
 
 from lincode import SCNN, load, save
 from lincode.cli import main
