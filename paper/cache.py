@@ -136,7 +136,9 @@ class Cache:
         """
         planned = list(dict.fromkeys(runs))
         # The first repetitions come first, so that after an interruption there is much to report.
-        missing = sorted((run for run in planned if not self.path(run).exists()), key=seed_of)
+        missing = sorted(
+            (run for run in planned if not self.path(run).exists()), key=lambda run: run.seed
+        )
         print(f"{len(planned)} runs, {len(planned) - len(missing)} already complete", flush=True)
         threads = max(1, joblib.cpu_count() // jobs)
         done: Sequence[bool] = joblib.Parallel(n_jobs=jobs, batch_size=1)(
@@ -147,11 +149,6 @@ class Cache:
                 f"{done.count(False)} of {len(done)} runs failed, see above. The other runs are"
                 " complete and kept. The same command tries the failed runs again."
             )
-
-
-def seed_of(run: Run) -> int:
-    """Sort runs by their seeds."""
-    return run.seed
 
 
 def measure(run: Run, cache: Cache, data_dir: Path | None, threads: int) -> bool:

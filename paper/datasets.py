@@ -129,24 +129,10 @@ def load_mnist(
     data_dir: str | os.PathLike[str] | None = None,
     verify: bool = True,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Load MNIST digits, scaled to [−1, 1], and their labels.
+    """Return MNIST digits as a float32 array of shape (n, size²), and their labels.
 
-    Parameters
-    ----------
-    split : {"train", "test"}, default="train"
-        60,000 or 10,000 digits.
-    size : int, default=28
-        Side of the images. Other images than those of 28×28 are made by averaging over areas.
-    data_dir : path, default=None
-        The folder that contains ``mnist/``. See ``find`` for the default.
-    verify : bool, default=True
-        Whether to refuse files that are not those of MNIST.
-
-    Returns
-    -------
-    X : float32 array of shape (n_samples, size²)
-        −1 is black, the background, and 1 is white.
-    y : int64 array of shape (n_samples,)
+    −1 is black, the background, and 1 is white. Images of another side than 28 are made by
+    averaging over areas. With ``verify=False``, other files than those of MNIST are accepted.
     """
     folder = find("mnist", data_dir)
     images, labels = (read_idx(folder, name, verify=verify) for name in FILES[split])
@@ -211,26 +197,11 @@ def load_bsds_patches(
     random_state: Any = 0,
     verify: bool = False,
 ) -> NDArray[np.float64]:
-    """Load random grey patches of photographs in [0, 1], each then centred to mean 0.
+    """Return random grey patches of photographs, shape (n, size²), each centred to mean 0.
 
-    Each patch is taken from a random position of a random image of the split. The same seed gives
-    the same patches, and the first k of n patches are those of ``n=k``.
-
-    Parameters
-    ----------
-    n, size : int
-        Number of patches, and the side of a patch.
-    split : {"train", "test"}, default="train"
-    data_dir : path, default=None
-        The folder that contains ``bsds300/train`` and ``bsds300/test``. See ``find`` for the
-        default. The folders may contain any photographs (.jpg).
-    random_state : int or numpy Generator, default=0
-    verify : bool, default=False
-        Whether to refuse images that are not exactly those of BSDS300.
-
-    Returns
-    -------
-    X : float64 array of shape (n, size²)
+    Grey values are in [0, 1]. Each patch is taken from a random position of a random image of the
+    split. The same seed gives the same patches, and the first k of n patches are those of ``n=k``.
+    With ``verify=True``, images that are not exactly those of BSDS300 are refused.
     """
     folder = find("bsds300", data_dir) / split
     if verify:

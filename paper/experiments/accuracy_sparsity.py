@@ -24,18 +24,12 @@ from paper.experiments.digits import (
     shared,
 )
 from paper.experiments.networks import CHOSEN_LABEL, END_LABEL, NETWORKS, legend_below, style_of
-from paper.experiments.tables import Experiment, Table, percent
+from paper.experiments.tables import TEXTS, Experiment, Table, percent
 
 SPARSE = 0.8
 """A sparsity area that counts as high. The paper recommends about 0.8."""
 ACCURATE = 0.8
-WHY_SPARSE = (
-    "SAANN is about as accurate with sparse codes as with others, also with λ in the paper’s range."
-    " ASCNN has such sparse codes only with λ beyond it. SCNN loses more accuracy with sparse codes"
-    " than Sparsenet and SAANN. ASCNN and SAANN are less accurate from weights in [−1, 1] (see the"
-    " chapter on competitors); their sparsity from there was not measured.",
-    ("accuracy-sparsity",),
-)
+WHY_SPARSE = (TEXTS["why"]["accuracy-sparsity"], ("accuracy-sparsity",))
 """Why claims about sparse codes are not reproduced, and the experiments that show it."""
 SHOWN_ABOVE = 0.1
 """The upper panel of the figure begins this far below the best accuracy."""

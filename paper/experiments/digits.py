@@ -28,10 +28,10 @@ from paper.experiments.networks import (
     wide_lams,
 )
 from paper.experiments.tables import (
+    TEXTS,
     Table,
     at_end,
     collect,
-    complete_means,
     mean_and_deviation,
     shared_repetitions,
     table_of,
@@ -60,23 +60,12 @@ COMPARABLE = 0.03
 """A difference of accuracies that counts as none. Our criterion."""
 GOOD, OTHERS = ("SCNN", "Sparsenet"), ("ASCNN", "SAANN")
 """The networks that classify digits well according to the paper, and the others."""
-WHY_COMPETITORS = (
-    "Whether ASCNN and SAANN are less accurate than SCNN depends on how they are started and"
-    " trained. From uniform weights in [−1, 1], as in the paper, they are less accurate with 25,"
-    " 100 and 150 units. From weights scaled to the layer sizes and with two passes, they are less"
-    " accurate with 25 units, but not clearly with 100. With 50 passes, as here, they are not less"
-    " accurate with 100 and 150 units.",
-    ("competitors",),
-)
+WHY_COMPETITORS = (TEXTS["why"]["competitors"], ("competitors",))
 """Why claims about ASCNN and SAANN are not reproduced, and the experiment that shows it."""
 CS = (0.1, 1.0, 10.0, 100.0)
 REPETITIONS, MORE_REPETITIONS = 3, 10
 """Random samples of digits for all points, and for the points of the claims of Figures 8 and 9."""
-WIDER_LAMS = {
-    "ASCNN": [2.0, 5.0, 10.0, 20.0],
-    "SAANN": [0.0, 2.0, 5.0, 10.0],
-    "Sparsenet": [0.0],
-}
+WIDER_LAMS = {"ASCNN": [2.0, 5.0, 10.0, 20.0], "SAANN": [0.0, 2.0, 5.0, 10.0], "Sparsenet": [0.0]}
 """λ beyond the ends of the grids of ``wide_lams`` at which the best λ was found. They are measured
 in runs of their own."""
 FINER_LAMS = {"SCNN": [0.2, 0.3, 0.35]}
@@ -308,21 +297,20 @@ def cells(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[Record
 def accuracies(records: Sequence[Record], by: str) -> pd.DataFrame:
     """Return the accuracies of all repetitions, by network and a setting."""
     return collect(
-        ((r["network"], r[by], chosen_accuracy(r)) for r in shared(records, by)),
-        VARIANTS,
+        ((r["network"], r[by], chosen_accuracy(r)) for r in shared(records, by)), VARIANTS
     )
 
 
 def means(records: Sequence[Record], by: str) -> pd.DataFrame:
     """Return the mean accuracies for the values of a setting that all networks have."""
-    return complete_means(accuracies(records, by), NETWORKS)
+    complete = accuracies(records, by).reindex(list(NETWORKS)).dropna(axis="columns")
+    return complete.map(lambda values: float(np.mean(values)))
 
 
 def ends(records: Sequence[Record], by: str) -> pd.DataFrame:
     """Return for all repetitions whether the chosen λ is at the end of its grid."""
     return collect(
-        ((r["network"], r[by], at_end_of_grid(r)) for r in shared(records, by)),
-        VARIANTS,
+        ((r["network"], r[by], at_end_of_grid(r)) for r in shared(records, by)), VARIANTS
     )
 
 

@@ -55,10 +55,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     for x in GOOD:
         high = rate(found[x][few])
         assert high is not None
-        margins += [
-            high.estimate - HIGH,
-            WEAK - difference(found[x][best[x]], found[x][few]),
-        ]
+        margins += [high.estimate - HIGH, WEAK - difference(found[x][best[x]], found[x][few])]
     return [
         Claim(
             "SCNN and Sparsenet reach a high accuracy with few units and depend weakly on their"

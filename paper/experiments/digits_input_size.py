@@ -21,15 +21,9 @@ from paper.experiments.digits import (
     plot_accuracies,
 )
 from paper.experiments.networks import NETWORKS
-from paper.experiments.tables import Experiment, Table, points
+from paper.experiments.tables import TEXTS, Experiment, Table, points
 
-WHY = (
-    "ASCNN and SAANN do lose accuracy, but not clearly more than our criterion. The same is true"
-    " for most of their other starts and trainings with 100 units; with 25 units all of them lose"
-    " more. SCNN loses accuracy too if it is started as in the paper, from uniform weights in"
-    " [−1, 1].",
-    ("competitors",),
-)
+WHY = (TEXTS["why"]["digits-input-size"], ("competitors",))
 """Why the claim about ASCNN and SAANN is not reproduced, and the experiment that shows it."""
 
 

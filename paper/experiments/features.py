@@ -72,11 +72,7 @@ def summary(errors: Mapping[float, float], Cs: Sequence[float]) -> dict[str, Any
 
 
 def results_on_test(
-    train: Any,
-    test: Any,
-    data: Split,
-    C: float,
-    scaling: Callable[[Any], Any] | None = None,
+    train: Any, test: Any, data: Split, C: float, scaling: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
     """Return error and predictions of the SVM fitted with C on scaled training features."""
     scale = (scaling or scales)(train)

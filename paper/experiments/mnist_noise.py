@@ -70,7 +70,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
 
     def scnn(reading: str, sigma: float, lam: float, noise: float = 0, k: int = 0) -> Run:
         own = {"m": m, "lam": lam, "zeros": zeros, "Cs": Cs, "trainer": TRAINER}
-        return run(ENCODER, reading, sigma, k, **own, **noise_setting(noise))
+        return run(ENCODER, reading, sigma, k, **own, **({"noise": noise} if noise else {}))
 
     def raw(reading: str, sigma: float, k: int = 0) -> Run:
         return run(RAW, reading, sigma, k, Cs=RAW_CS)
@@ -92,11 +92,6 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             raw(COUNTED, sigma, k),
         )
     ]
-
-
-def noise_setting(noise: float) -> dict[str, Any]:
-    """Return the setting of additional noise, or none."""
-    return {"noise": noise} if noise else {}
 
 
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
@@ -240,9 +235,7 @@ def error_table(records: Sequence[Record], reading: str) -> Table:
     for x, at in best(records).items():
         own = [at.get(sigma) for sigma in SIGMAS]
         rows.append([LABELS[x], *(error_text(error_rate_of(f)) if f else "" for f in own)])
-        rows.append(
-            [SETTINGS[x], *(settings_text(*f[0], records) if f else "" for f in own)],
-        )
+        rows.append([SETTINGS[x], *(settings_text(*f[0], records) if f else "" for f in own)])
     units = {f", {r['m']} units" for r in records if "m" in r.run.settings}
     noise = {
         DEVIATION: "standard deviation σ, pixels in [−1, 1]",
@@ -274,10 +267,5 @@ def settings_text(record: Record, result: Mapping[str, Any], tried: Sequence[Rec
 
 
 EXPERIMENT = Experiment(
-    "mnist-noise",
-    "Table 3: error on noisy digits",
-    "mnist",
-    runs,
-    claims,
-    tables,
+    "mnist-noise", "Table 3: error on noisy digits", "mnist", runs, claims, tables
 )

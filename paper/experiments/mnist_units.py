@@ -9,18 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from lincode import MiniBatchSCNN
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
-from paper.experiments.features import (
-    classify,
-    coded,
-    error_rate_of,
-    error_text,
-    svm_errors,
-)
-from paper.experiments.networks import VARIED, build, build_minibatch, parameters_of
+from paper.experiments.features import classify, coded, error_rate_of, error_text, svm_errors
+from paper.experiments.networks import PAPER_ENCODER, VARIED, build, parameters_of
 from paper.experiments.tables import (
     END_TEXT,
+    TEXTS,
     Experiment,
     Table,
     best_repetitions,
@@ -175,7 +171,8 @@ def train(X: Any, settings: Mapping[str, Any], seed: int) -> Any:
         assert settings["trainer"] == TRAINER
         own = LONGER if settings.get("training") else {}
         ridge = settings.get("encoder_ridge", 0)
-        return build_minibatch(m, lam, seed, encoder_ridge=ridge, **own).fit(X)
+        own = PAPER_ENCODER | {"encoder_ridge": ridge} | own
+        return MiniBatchSCNN(m, alpha=float(lam), random_state=seed, **own).fit(X)
 
 
 ROWS = {
@@ -296,14 +293,7 @@ def settings_text(record: Record, kind: str, tried: Sequence[Record]) -> str:
     return ", ".join(parts)
 
 
-WHY = (
-    "The encoder seems to overfit: with noise in training or a ridge on the encoder, which the"
-    " paper does not have, the error is smaller. λ, the fraction of zeros and C are chosen from"
-    " wide ranges. The paper’s range of λ together with its threshold, and its Algorithm 1, do not"
-    " give a smaller error. A longer training with 400 units changes the error by less than two"
-    " standard errors; larger networks were not trained longer.",
-    ("mnist-units",),
-)
+WHY = (TEXTS["why"]["mnist-units"], ("mnist-units",))
 """Why claims are not reproduced, and the experiments that show it."""
 
 EXPERIMENT = Experiment(

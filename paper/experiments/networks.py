@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
-from lincode import SCNN, MiniBatchSCNN
+from lincode import SCNN
 from paper.experiments.tables import deviation
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 
@@ -80,12 +80,6 @@ def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     return SCNN(**own, **(PAPER_ENCODER | settings))
 
 
-def build_minibatch(m: int, lam: float, seed: int, **settings: Any) -> MiniBatchSCNN:
-    """Return an unfitted SCNN for mini-batches, with the defaults except ``settings``."""
-    settings = PAPER_ENCODER | settings
-    return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **settings)
-
-
 def parameters_of(*estimators: Any, without: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Return all parameters of estimators, defaults included, by the names of their classes.
 
@@ -117,15 +111,6 @@ def wide_lams(variant: str, n: int) -> list[float]:
     return list(grids.get(name, LAMS))[:n]
 
 
-def plot_lines(figure: Any, lists: pd.DataFrame, xlabel: str, ylabel: str) -> Any:
-    """Plot the lines of ``add_lines`` into a new panel with a legend, and return the axes."""
-    axes = figure.subplots()
-    add_lines(axes, lists)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    legend_below(figure, axes)
-    return axes
-
-
 def add_lines(
     axes: Any, lists: pd.DataFrame, ends: pd.DataFrame | None = None, shifted: bool = False
 ) -> None:
@@ -136,7 +121,9 @@ def add_lines(
     sideways, so that their bars do not cover each other. This is for lines that are almost level.
     If others were moved, they would seem to be higher or lower.
     """
-    shifts = shifts_of(lists) if shifted else np.zeros(len(lists))
+    gaps = np.diff(np.asarray(lists.columns, dtype=float))
+    width = 0.08 * gaps.min() if shifted and len(gaps) else 0.0
+    shifts = width * (np.arange(len(lists)) - (len(lists) - 1) / 2)
     marked = False
     for shift, (variant, row) in zip(shifts, lists.iterrows(), strict=True):
         row = row.dropna()
@@ -159,16 +146,6 @@ def add_lines(
     if marked:
         axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
     axes.set_xticks(list(lists.columns), [f"{x:g}" for x in lists.columns])
-
-
-def shifts_of(lists: pd.DataFrame) -> Any:
-    """Return how far each line is moved. Their mean is 0.
-
-    Two lines are 0.08 of the smallest distance between columns apart.
-    """
-    gaps = np.diff(np.asarray(lists.columns, dtype=float))
-    places = np.arange(len(lists)) - (len(lists) - 1) / 2
-    return 0.08 * (gaps.min() if len(gaps) else 0) * places
 
 
 def legend_below(figure: Any, axes: Any) -> None:

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from lincode.metrics import rms_error
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.networks import build, parameters_of, plot_lines
+from paper.experiments.networks import add_lines, build, legend_below, parameters_of
 from paper.experiments.tables import (
     Experiment,
     Table,
@@ -155,8 +155,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the RMS error against the number of units."""
     found = errors(records).drop(index=list(LONGER), errors="ignore")
-    axes = plot_lines(figure, found, "units (principal components)", "RMS error")
-    axes.set_ylim(0, None)
+    axes = figure.subplots()
+    add_lines(axes, found)
+    axes.set(xlabel="units (principal components)", ylabel="RMS error", ylim=(0, None))
+    legend_below(figure, axes)
 
 
 EXPERIMENT = Experiment(

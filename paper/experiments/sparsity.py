@@ -15,7 +15,7 @@ from paper.experiments import missing_pixels
 from paper.experiments.claims import Claim, Estimate, mean_of
 from paper.experiments.missing_pixels import LEVELS, VARIANTS, ends, shared
 from paper.experiments.networks import NETWORKS
-from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent
+from paper.experiments.tables import TEXTS, Experiment, Table, mean_and_deviation, percent
 
 LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""
@@ -41,13 +41,7 @@ UNSCALED_LAMS: dict[str, list[float]] = {
     "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
 }
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALE = (
-    "Th_S is absolute, and the codes of SCNN and Sparsenet grow with the scale of the pixels, which"
-    " the paper does not give, while those of ASCNN and SAANN are bounded. With pixels in [0, 1]"
-    " (not counted), SCNN is at least as sparse as the others. At 0.01, no network is sparse at"
-    " either scale, and SAANN, whose codes are hardly sparse, changes less than SCNN.",
-    ("sparsity",),
-)
+SCALE = (TEXTS["why"]["sparsity"], ("sparsity",))
 """Why claims are not reproduced, and the experiments that show it."""
 
 

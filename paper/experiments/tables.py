@@ -119,15 +119,6 @@ def collect(values: Iterable[tuple[str, Any, Any]], rows: Iterable[str]) -> pd.D
     return table.reindex([name for name in rows if name in table.index])
 
 
-def complete_means(lists: pd.DataFrame, rows: Iterable[str]) -> pd.DataFrame:
-    """Return the means of a table of lists, for the columns that have values in all ``rows``.
-
-    The table is empty if there is no such column.
-    """
-    complete = lists.reindex(list(rows)).dropna(axis="columns")
-    return complete.map(lambda values: float(np.mean(values)))
-
-
 def equal_repetitions(lists: pd.DataFrame, rows: Iterable[str]) -> pd.DataFrame:
     """Return a table of lists of the same length, for the columns that have values in all ``rows``.
 

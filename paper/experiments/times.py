@@ -89,8 +89,7 @@ def encode_seconds(network: Any, X: Any) -> float:
 def times(records: Sequence[Record], phase: str) -> pd.DataFrame:
     """Return the seconds for all rounds, λ and repetitions, by network and number of units."""
     return collect(
-        ((x, r["m"], seconds) for r in records for x in TIMED for seconds in r[x][phase]),
-        TIMED,
+        ((x, r["m"], seconds) for r in records for x in TIMED for seconds in r[x][phase]), TIMED
     )
 
 

@@ -17,13 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.core.types import Array
-from paper.networks.base import (
-    Layers,
-    LayersNetwork,
-    Schedule,
-    root_mean_square,
-    train_by_passes,
-)
+from paper.networks.base import Layers, LayersNetwork, Schedule, root_mean_square, train_by_passes
 from paper.networks.scnn import factor_rows
 from paper.networks.smooth import ACTIVATIONS, PENALTIES
 
@@ -72,13 +66,7 @@ class FirstStage:
     """
 
     def __init__(
-        self,
-        X: Array,
-        Z: Array,
-        D: Array,
-        energy: ASCNNEnergy,
-        schedule: Schedule,
-        scale: float,
+        self, X: Array, Z: Array, D: Array, energy: ASCNNEnergy, schedule: Schedule, scale: float
     ) -> None:
         self.X, self.energy_function, self.schedule, self.scale = X, energy, schedule, scale
         self.Z = Z

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -163,7 +162,6 @@ def make_page(chapters: Sequence[Chapter], scale: str, figures: Mapping[str, byt
         base64=lambda content: b64encode(content).decode(),
         duration=duration,
         numeric_columns=numeric_columns,
-        is_wide=is_wide,
         has_long_names=lambda table: any(len(row[0]) > LONG for row in table.rows),
     )
     rows = list(numbered(chapters))
@@ -211,9 +209,3 @@ def explanations(rows: Sequence[Row], chapter: Chapter) -> Iterator[Explanation]
 def numeric_columns(table: Table) -> list[bool]:
     """Return for each column whether it contains numbers, which are aligned to the right."""
     return [any(row[k][:1].isdigit() for row in table.rows) for k in range(len(table.columns))]
-
-
-def is_wide(svg: bytes) -> bool:
-    """Return whether a figure is wider than the default of 6.4 inches, of 72 points each."""
-    width = re.search(rb'<svg[^>]* width="([0-9.]+)pt"', svg)
-    return width is not None and float(width[1]) > 6.5 * 72

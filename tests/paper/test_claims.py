@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 from paper.cache import Record, Run
-from paper.experiments import (
-    digits,
-    digits_components,
-    mnist_noise,
-    mnist_units,
-    networks,
-)
+from paper.experiments import digits, digits_components, mnist_noise, mnist_units, networks
 from paper.experiments.claims import Claim, Estimate, Rate, Tally, mean_of, median_of
 from paper.experiments.features import encode_predictions
 from paper.experiments.tables import at_end, best_repetitions, shared_repetitions
@@ -163,10 +157,7 @@ def noise_records(encoder: list[float], relearned: list[float], reading: str) ->
         def svm(error: float) -> dict[str, float]:
             return {"val_error": error, "test_error": error, "C": 1.0}
 
-        both = {
-            mnist_noise.ENCODER: svm(encoder[k]),
-            mnist_noise.RELEARNED: svm(relearned[k]),
-        }
+        both = {mnist_noise.ENCODER: svm(encoder[k]), mnist_noise.RELEARNED: svm(relearned[k])}
         for method, result in (("SCNN", both), ("raw pixels", {mnist_noise.RAW: svm(0.06)})):
             run = Run("mnist-noise", "paper", 0, False, {"method": method, **base})
             records.append(Record(run, result, 1.0, {}))

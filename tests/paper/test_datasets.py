@@ -15,6 +15,7 @@ from paper import datasets
 from paper.datasets import fetch, load_bsds_patches, load_mnist, load_photo_patches, overlap
 from paper.errors import DataCorruptError, DataMissingError, PaperError
 from PIL import Image
+from sklearn.datasets import load_sample_image
 
 rng = np.random.default_rng(0)
 PIXELS = rng.integers(0, 256, (20, 28, 28), dtype=np.uint8)
@@ -104,7 +105,7 @@ def test_patches_are_centred_and_reproducible(bsds: Path) -> None:
 
 def test_a_patch_is_a_part_of_its_grey_image() -> None:
     grey = load_photo_patches(1, 8, random_state=0)
-    image = datasets.load_sample_image("china.jpg") @ datasets.LUMA / 255
+    image = load_sample_image("china.jpg") @ datasets.LUMA / 255
     windows = np.lib.stride_tricks.sliding_window_view(image, (8, 8)).reshape(-1, 64)
     windows = windows - windows.mean(axis=1, keepdims=True)
     assert np.abs(windows - grey).max(axis=1).min() < 1e-12

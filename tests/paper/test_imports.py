@@ -9,12 +9,7 @@ import pytest
 import lincode
 
 FILES = sorted(Path(paper.__file__).parent.rglob("*.py"))
-PUBLIC = {
-    "lincode",
-    "lincode.metrics",
-    "lincode.plotting",
-    "lincode.exceptions",
-}
+PUBLIC = {"lincode", "lincode.metrics", "lincode.plotting", "lincode.exceptions"}
 
 
 def imports_of(path: Path) -> set[str]:

@@ -7,14 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper import svm
 from paper.cache import Record, Run
-from paper.experiments import (
-    competitors,
-    digits,
-    features,
-    missing_pixels,
-    mnist_noise,
-    networks,
-)
+from paper.experiments import competitors, digits, features, missing_pixels, mnist_noise, networks
 from paper.samples import Samples, Split
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits

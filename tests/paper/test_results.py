@@ -150,9 +150,7 @@ def test_no_network_is_more_accurate_than_raw_pixels_and_pca(chapters: list[Chap
     )
 
 
-def test_longer_trainings_do_not_change_the_order_of_the_decreases(
-    chapters: list[Chapter],
-) -> None:
+def test_longer_trainings_do_not_change_the_order_of_the_decreases(chapters: list[Chapter]) -> None:
     """The text of Figure 2 says so."""
     found = pca.errors(chapter_of(chapters, "pca").records)
     n = pca.LONGER_REPETITIONS
@@ -210,9 +208,7 @@ def test_the_scale_of_the_patches_hardly_changes_the_errors(chapters: list[Chapt
         assert_allclose(own, unscaled[key], rtol=0.02, err_msg=str(key))
 
 
-def test_the_scale_of_the_patches_decides_one_claim_about_sparsity(
-    chapters: list[Chapter],
-) -> None:
+def test_the_scale_of_the_patches_decides_one_claim_about_sparsity(chapters: list[Chapter]) -> None:
     """The text of Figure 4 says so, and that no network is sparse at a threshold of 0.01."""
     chapter = chapter_of(chapters, "sparsity")
     scaled, linear, thresholded = (

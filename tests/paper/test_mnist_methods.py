@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from paper.experiments import cited_methods
 from paper.experiments.features import decode_wrong
-from paper.experiments.mnist_methods import METHODS
+from paper.experiments.mnist_methods import METHODS, llc_codes
 from paper.samples import Samples, Split
 
 
@@ -19,7 +18,7 @@ def data() -> Split:
 def test_local_codes_are_affine_and_sparse(rng: np.random.Generator) -> None:
     centres = rng.standard_normal((30, 8))
     X = rng.standard_normal((50, 8))
-    codes = cited_methods.llc_codes(X, centres, 4)
+    codes = llc_codes(X, centres, 4)
     assert codes.shape == (50, 30)
     assert_array_equal(np.diff(codes.indptr), 4)
     assert_allclose(codes.sum(axis=1), 1, atol=1e-5)
@@ -35,7 +34,7 @@ def test_local_codes_are_affine_and_sparse(rng: np.random.Generator) -> None:
 
 def test_local_code_of_a_centre_is_that_centre(rng: np.random.Generator) -> None:
     centres = rng.standard_normal((20, 5))
-    assert_allclose(cited_methods.llc_codes(centres, centres, 3).toarray(), np.eye(20), atol=1e-2)
+    assert_allclose(llc_codes(centres, centres, 3).toarray(), np.eye(20), atol=1e-2)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
