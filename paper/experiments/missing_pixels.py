@@ -64,7 +64,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             embedded,
             {
                 "network": network,
-                "own": own,
+                "own": own if scale == "paper" else own | {"max_iter": 3},
                 "m": m,
                 "n": n,
                 "levels": LEVELS,

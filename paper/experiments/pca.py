@@ -43,13 +43,14 @@ LONGER_REPETITIONS = 5
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each method with each number of units, 20 times with other patches and initial weights."""
     n, sizes, repetitions = {"smoke": (300, [5, 10], 1), "paper": (2000, [10, 30, 50], 20)}[scale]
+    stop = STOP if scale == "paper" else dict.fromkeys([*METHODS[:3], *LONGER], {"max_iter": 3})
     return [
         Run(
             "pca",
             scale,
             seed + k,
             embedded,
-            {"method": method, "m": m, "n": n, "stop": STOP.get(method, {})},
+            {"method": method, "m": m, "n": n, "stop": stop.get(method, {})},
         )
         for k in range(repetitions)
         for m in sizes
