@@ -43,7 +43,7 @@ LONGER_REPETITIONS = 5
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each method with each number of units, 20 times with other patches and initial weights."""
     n, sizes, repetitions = {"smoke": (300, [5, 10], 1), "paper": (2000, [10, 30, 50], 20)}[scale]
-    stop = STOP if scale == "paper" else dict.fromkeys([*METHODS[:3], *LONGER], {"max_iter": 3})
+    stop = STOP if scale == "paper" else {x: {"max_iter": 3} for x in (*METHODS[:3], *LONGER)}
     return [
         Run(
             "pca",
