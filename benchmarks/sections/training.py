@@ -1,4 +1,4 @@
-"""Training of SCNN with the default solver, with mini-batches, and with the paper's Algorithm 1."""
+"""Training of SCNN on all samples, from subsets of them, and with mini-batches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from measure import ALPHA, N_COMPONENTS, Curve, Row, Section, seconds_of, time_to_reach
 
 from lincode import SCNN, Iteration, MiniBatchSCNN
-
-PAPER_ITERATIONS = 25
 
 
 def run(X: Any, quick: bool) -> Section:
@@ -55,61 +53,8 @@ def run(X: Any, quick: bool) -> Section:
             "≤ 1 % in ≤ 1/3",
             batch_energy <= 1.01 * scnn_energy and batch_seconds <= scnn_seconds / 3,
         ),
-        compare_with_algorithm_1(X, m, near_best, task, curves, quick),
     ]
     return Section(rows, {"energy of training digits": curves})
-
-
-def compare_with_algorithm_1(
-    X: Any, m: int, default_seconds: float, task: str, curves: dict[str, Curve], quick: bool
-) -> Row:
-    """Estimate the time of Algorithm 1 for all digits from runs on few digits.
-
-    The number of iterations is the one after which the energy of a few digits is at most 1 % above
-    that of the default solver. It is at most 25, half of what the paper allows. The time per
-    iteration is measured on twice as many digits and is scaled to all digits.
-    """
-    n = 100 if quick else 2000
-    goal = 1.01 * SCNN(m, ALPHA, random_state=0).fit(X[:n]).energy_
-    path = run_algorithm_1(X[:n], m, PAPER_ITERATIONS, goal)
-    longer = run_algorithm_1(X[: 2 * n], m, 3, 0.0)
-    curves[f"Algorithm 1, {n} digits"], curves[f"Algorithm 1, {2 * n} digits"] = path, longer
-    per_iteration = longer[-1][0] / len(longer)
-    seconds = len(path) * per_iteration * len(X) / (2 * n)
-    converged = path[-1][1] <= goal
-    return Row(
-        f"{task}: Algorithm 1, {len(path)} iterations (the energy of {n} digits is"
-        f" {'' if converged else 'not yet '}within 1 %) of {per_iteration:.1f} s"
-        f" (on {2 * n} digits), scaled to all digits",
-        f"{seconds:,.0f} s, {seconds / default_seconds:.0f} × the default solver",
-        "≥ 30 ×",
-        seconds >= 30 * default_seconds,
-        {
-            "seconds per iteration": {n: path[-1][0] / len(path), 2 * n: per_iteration},
-            "iterations": len(path),
-            "goal": goal,
-        },
-    )
-
-
-def run_algorithm_1(X: Any, m: int, max_iter: int, target: float) -> Curve:
-    """Return the curve of Algorithm 1 until an energy is reached."""
-    curve: Curve = []
-    SCNN(
-        m,
-        ALPHA,
-        solver="paper",
-        random_state=0,
-        max_iter=max_iter,
-        tol=0.0,
-        callback=partial(record, curve, target, len(X)),
-    ).fit(X)
-    per_iteration = curve[-1][0] / len(curve)
-    print(
-        f"  Algorithm 1, {len(X)} digits: {len(curve)} iterations of {per_iteration:.1f} s",
-        flush=True,
-    )
-    return curve
 
 
 def record(curve: Curve, target: float, n: int, iteration: Iteration) -> bool:

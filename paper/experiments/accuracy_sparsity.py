@@ -7,38 +7,29 @@ from typing import Any
 
 import numpy as np
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, Rate
-from paper.experiments.digit_accuracies import (
+from paper.experiments.digits import (
+    GOOD,
     GRID_TEXT,
+    MORE_REPETITIONS,
+    OTHERS,
+    VARIANTS,
+    WHY_COMPETITORS,
+    all_runs,
     at_end_of_grid,
     chosen,
     difference,
     rate,
     shared,
 )
-from paper.experiments.digit_grid import (
-    GOOD,
-    GRID_DEPARTURES,
-    GRID_PROTOCOL,
-    OTHERS,
-    VARIANTS,
-    WHY_COMPETITORS,
-    grid_runs,
-    repetitions,
-)
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent
 from paper.experiments.networks import CHOSEN_LABEL, END_LABEL, NETWORKS, legend_below, style_of
+from paper.experiments.tables import TEXTS, Experiment, Table, percent
 
 SPARSE = 0.8
 """A sparsity area that counts as high. The paper recommends about 0.8."""
 ACCURATE = 0.8
-WHY_SPARSE = (
-    "SAANN is about as accurate with sparse codes as with others, also with λ in the paper’s range."
-    " ASCNN has such sparse codes only with λ beyond it. SCNN loses more accuracy with sparse codes"
-    " than Sparsenet and SAANN. ASCNN and SAANN are less accurate from weights in [−1, 1] (see the"
-    " chapter on competitors); their sparsity from there was not measured.",
-    ("accuracy-sparsity",),
-)
+WHY_SPARSE = (TEXTS["why"]["accuracy-sparsity"], ("accuracy-sparsity",))
 """Why claims about sparse codes are not reproduced, and the experiments that show it."""
 SHOWN_ABOVE = 0.1
 """The upper panel of the figure begins this far below the best accuracy."""
@@ -48,25 +39,8 @@ NEVER = "–"
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """The runs of Figure 5 with 100 units, on ten samples of digits."""
-    n, m, n_lams = {
-        "smoke": ([100, 100, 100], 10, 2),
-        "paper": ([500, 500, 500], 100, 13),
-    }[scale]
-    return [
-        run
-        for k, variants in repetitions(scale, more=True)
-        for network in variants
-        for run in grid_runs(
-            scale,
-            seed + k,
-            embedded,
-            network=network,
-            m=m,
-            side=14,
-            n=n,
-            n_lams=n_lams,
-        )
-    ]
+    m = 10 if scale == "smoke" else 100
+    return all_runs(scale, seed, embedded, {(m, 14): MORE_REPETITIONS})
 
 
 def by_variant(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -239,25 +213,9 @@ EXPERIMENT = Experiment(
     "accuracy-sparsity",
     "Figure 8: accuracy against sparsity area",
     "mnist",
-    (
-        "500/500/500 digits of 14×14 pixels, 100 units, ten random samples of digits.",
-        "The sparsity area is the area under the sparsity curve of the codes of the test digits.",
-        "For the table and the claims, λ is the one with the best validation accuracy among those"
-        " whose validation codes have at least the given area.",
-        *GRID_PROTOCOL,
-    ),
     runs,
     claims,
     tables,
     {"figure-8-accuracy-sparsity": plot},
-    {
-        "figure-8-accuracy-sparsity": "Small markers show the mean over the samples of digits for"
-        " each λ, and lines join neighbouring λ. The top panel shows the best accuracies, and the"
-        " bottom panel all of them with bars for the standard deviation. Large markers show the"
-        " mean and the standard deviation with the λ that are chosen on the validation digits of"
-        " each sample. These may differ, so that the markers need not be on the lines. A large"
-        " marker is open if λ is at the end of its grid for any sample."
-    },
-    GRID_DEPARTURES,
     used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

@@ -1,4 +1,4 @@
-"""Claims of the paper, and the one rule by which all of them are judged."""
+"""Claims of the paper, and the one rule by which all of them are judged (see the page)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,6 @@ import numpy as np
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
 OUTCOMES = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_JUDGED)
-RULE = (
-    "A claim consists of one or more comparisons. It is reproduced if all of them hold by more than"
-    " two standard errors, not reproduced if at least one fails by more than two standard errors,"
-    " and inconclusive otherwise. Numbers of the paper are taken as printed. For error rates and"
-    " accuracies, the standard error is the binomial one, or that of McNemar’s test if the records"
-    " contain which test digits were classified correctly, or that over repetitions if it is"
-    " larger. For times, the median of the ratios of two times is judged, and its standard error is"
-    " computed from the quartiles over λ and repetitions. For everything else it is that over"
-    " repetitions. A comparison with a single repetition that is not about error rates or times has"
-    " no standard error: its sign decides. The standard error of a single training does not include"
-    " the variation between trainings. With three repetitions, two standard errors are weak"
-    " evidence (p = 0.18 in a t-test)."
-)
-"""The text of the page. ``Claim.outcome`` implements it."""
 N_ERRORS = 2
 
 
@@ -47,12 +33,6 @@ class Estimate:
 
     def __add__(self, other: float) -> Estimate:
         return Estimate(self.value + other, self.error)
-
-    def __truediv__(self, other: Estimate) -> Estimate:
-        """Return the ratio of independent positive estimates, with the error of first order."""
-        ratio = self.value / other.value
-        relative = np.hypot(self.error / self.value, other.error / other.value)
-        return Estimate(ratio, float(ratio * relative))
 
     def __abs__(self) -> Estimate:
         return Estimate(abs(self.value), self.error)
@@ -113,26 +93,14 @@ class Tally:
     @property
     def sentence(self) -> str:
         """The sentence of the page, the README and the docs."""
-        parts = [
-            f"{self.counts[REPRODUCED]} {were(self.counts[REPRODUCED])} reproduced",
-            f"{self.counts[NOT_REPRODUCED]} {were(self.counts[NOT_REPRODUCED])} not reproduced",
-            f"{self.counts[INCONCLUSIVE]} {are(self.counts[INCONCLUSIVE])} inconclusive",
-        ]
-        if self.counts[NOT_JUDGED]:
-            n = self.counts[NOT_JUDGED]
-            parts.append(f"{n} {were(n)} not judged")
+        parts = []
+        for x in OUTCOMES:
+            n = self.counts[x]
+            one, several = ("is", "are") if x == INCONCLUSIVE else ("was", "were")
+            if n or x != NOT_JUDGED:
+                parts.append(f"{n} {one if n == 1 else several} {x}")
         claims = "claim" if self.total == 1 else "claims"
         return f"Of {self.total} {claims}, {', '.join(parts[:-1])} and {parts[-1]}."
-
-
-def were(n: int) -> str:
-    """Return the verb for n claims."""
-    return "was" if n == 1 else "were"
-
-
-def are(n: int) -> str:
-    """Return the verb for n claims."""
-    return "is" if n == 1 else "are"
 
 
 @dataclass(frozen=True)

@@ -7,29 +7,24 @@ from typing import Any
 
 import pandas as pd
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
-from paper.experiments.digit_accuracies import (
-    SHIFTED,
+from paper.experiments.digits import (
+    COMPARABLE,
+    GOOD,
+    OTHERS,
+    REPETITIONS,
+    WHY_COMPETITORS,
     accuracy_table,
+    all_runs,
     cells,
     difference,
     means,
     plot_accuracies,
     rate,
 )
-from paper.experiments.digit_grid import (
-    COMPARABLE,
-    DIGITS,
-    GOOD,
-    GRID_DEPARTURES,
-    GRID_PROTOCOL,
-    OTHERS,
-    WHY_COMPETITORS,
-    grid_runs,
-    repetitions,
-)
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, percent, points
 from paper.experiments.networks import NETWORKS
+from paper.experiments.tables import Experiment, Table, percent, points
 
 WEAK = 0.05
 """A loss of accuracy with the fewest units that counts as a weak dependence. Our criterion."""
@@ -39,26 +34,8 @@ HIGH = 0.8
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each network and baseline with each number of units and all λ, on three samples of digits."""
-    n, sizes, n_lams = {
-        "smoke": ([100, 100, 100], [5, 10], 2),
-        "paper": ([500, 500, 500], [25, 50, 75, 100, 125, 150], 13),
-    }[scale]
-    return [
-        run
-        for k, variants in repetitions(scale)
-        for m in sizes
-        for network in variants
-        for run in grid_runs(
-            scale,
-            seed + k,
-            embedded,
-            network=network,
-            m=m,
-            side=14,
-            n=n,
-            n_lams=n_lams,
-        )
-    ]
+    sizes = [5, 10] if scale == "smoke" else [25, 50, 75, 100, 125, 150]
+    return all_runs(scale, seed, embedded, {(m, 14): REPETITIONS for m in sizes})
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -78,10 +55,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     for x in GOOD:
         high = rate(found[x][few])
         assert high is not None
-        margins += [
-            high.estimate - HIGH,
-            WEAK - difference(found[x][best[x]], found[x][few]),
-        ]
+        margins += [high.estimate - HIGH, WEAK - difference(found[x][best[x]], found[x][few])]
     return [
         Claim(
             "SCNN and Sparsenet reach a high accuracy with few units and depend weakly on their"
@@ -138,23 +112,9 @@ EXPERIMENT = Experiment(
     "digits-components",
     "Figure 5: accuracy against the number of units",
     "mnist",
-    (
-        f"{DIGITS} They have 14×14 pixels. There are three random samples of digits.",
-        "The networks have 25 to 150 units.",
-        *GRID_PROTOCOL,
-    ),
     runs,
     claims,
     tables,
     {"figure-5-digits-components": plot},
-    {
-        "figure-5-digits-components": "Test accuracy with the λ that is chosen on validation"
-        f" digits. {SHIFTED}"
-    },
-    (
-        "The caption of the figure in the paper speaks of 20 hidden units. The text of the paper"
-        " and the runs here begin with 25.",
-        *GRID_DEPARTURES,
-    ),
     used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

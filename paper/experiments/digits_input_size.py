@@ -5,35 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
-from paper.experiments.digit_accuracies import (
-    SHIFTED,
+from paper.experiments.digits import (
+    COMPARABLE,
+    GOOD,
+    MORE_REPETITIONS,
+    OTHERS,
+    REPETITIONS,
     accuracy_table,
+    all_runs,
     cells,
     difference,
     means,
     plot_accuracies,
 )
-from paper.experiments.digit_grid import (
-    COMPARABLE,
-    DIGITS,
-    GOOD,
-    GRID_DEPARTURES,
-    GRID_PROTOCOL,
-    OTHERS,
-    grid_runs,
-    repetitions,
-)
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, points
 from paper.experiments.networks import NETWORKS
+from paper.experiments.tables import TEXTS, Experiment, Table, points
 
-WHY = (
-    "ASCNN and SAANN do lose accuracy, but not clearly more than our criterion. The same is true"
-    " for most of their other starts and trainings with 100 units; with 25 units all of them lose"
-    " more. SCNN loses accuracy too if it is started as in the paper, from uniform weights in"
-    " [−1, 1].",
-    ("competitors",),
-)
+WHY = (TEXTS["why"]["digits-input-size"], ("competitors",))
 """Why the claim about ASCNN and SAANN is not reproduced, and the experiment that shows it."""
 
 
@@ -42,26 +32,9 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
 
     There are ten samples of digits for the smallest and the largest size, and three for others.
     """
-    n, m, sides, n_lams = {
-        "smoke": ([100, 100, 100], 10, [14, 28], 2),
-        "paper": ([500, 500, 500], 100, [14, 28, 18, 21, 24], 13),
-    }[scale]
-    return [
-        run
-        for side in sides
-        for k, variants in repetitions(scale, more=side in (14, 28))
-        for network in variants
-        for run in grid_runs(
-            scale,
-            seed + k,
-            embedded,
-            network=network,
-            m=m,
-            side=side,
-            n=n,
-            n_lams=n_lams,
-        )
-    ]
+    m, between = (10, []) if scale == "smoke" else (100, [18, 21, 24])
+    shapes = dict.fromkeys([(m, 14), (m, 28)], MORE_REPETITIONS)
+    return all_runs(scale, seed, embedded, shapes | {(m, side): REPETITIONS for side in between})
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -125,28 +98,9 @@ EXPERIMENT = Experiment(
     "digits-input-size",
     "Figure 9: accuracy against the size of the input",
     "mnist",
-    (
-        f"{DIGITS} They are resized to 14×14, 18×18, 21×21, 24×24 and 28×28 pixels.",
-        "The smallest and the largest size have ten random samples of digits, on which the claims"
-        " depend, and the others three.",
-        "The networks have 100 units.",
-        *GRID_PROTOCOL,
-    ),
     runs,
     claims,
     tables,
     {"figure-9-digits-input-size": plot},
-    {
-        "figure-9-digits-input-size": "Test accuracy with the λ that is chosen on validation"
-        " digits; ten samples of the smallest and the largest digits, three of the others."
-        f" {SHIFTED}"
-    },
-    (
-        "The paper gives the smallest and the largest size only.",
-        *GRID_DEPARTURES,
-        "SCNN is not affected by the size because it starts from training digits. From weights in"
-        " [−1, 1], with the same stop of training, it loses accuracy (see the chapter on"
-        " competitors).",
-    ),
     used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

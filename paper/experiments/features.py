@@ -1,4 +1,4 @@
-"""Features of digits, with or without a threshold, and the errors of the SVM on them."""
+"""Features of digits, the errors of the SVM on them, and its predictions in records."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from scipy.sparse import csr_matrix, diags, issparse
 from lincode import soft_threshold
 from lincode.metrics import error_rate
 from paper import svm
+from paper.cache import Record
 from paper.experiments.claims import Rate
-from paper.experiments.experiment import Record, percent
-from paper.experiments.predictions import decode_wrong, encode_predictions
-from paper.experiments.samples import Split
+from paper.experiments.tables import percent
+from paper.samples import Split
 
-KINDS = ("plain", "split")
-"""plain: soft-thresholded codes as in the paper. split: their positive and negative parts."""
 QUANTILE_ROWS = 5000
 """Number of training digits from which thresholds are computed."""
 
@@ -27,7 +25,8 @@ def classify(
 ) -> dict[str, Any]:
     """Return the errors of the SVM on thresholded codes.
 
-    ``Z`` are the outputs of the encoder for training, validation and test digits. A threshold is
+    ``Z`` are the outputs of the encoder for training, validation and test digits. The kind "plain"
+    are soft-thresholded codes, and "split" their positive and negative parts. A threshold is
     given as the fraction of training outputs that it sets to zero, so that the same values can be
     used for every λ. The threshold and C are chosen on the validation digits.
     """
@@ -73,11 +72,7 @@ def summary(errors: Mapping[float, float], Cs: Sequence[float]) -> dict[str, Any
 
 
 def results_on_test(
-    train: Any,
-    test: Any,
-    data: Split,
-    C: float,
-    scaling: Callable[[Any], Any] | None = None,
+    train: Any, test: Any, data: Split, C: float, scaling: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
     """Return error and predictions of the SVM fitted with C on scaled training features."""
     scale = (scaling or scales)(train)
@@ -141,3 +136,21 @@ def common_scale(A: Any) -> Any:
 def scaled(A: Any, scale: Any) -> Any:
     """Multiply each feature by its factor."""
     return (A @ diags(scale)).tocsr() if issparse(A) else A * scale
+
+
+def encode_predictions(predicted: Any, labels: Any) -> dict[str, str]:
+    """Return the predicted digits as one string, and which of them are wrong as hexadecimal bits.
+
+    With the second string two methods can be compared without the labels.
+    """
+    predicted, labels = np.asarray(predicted), np.asarray(labels)
+    return {
+        "test_predictions": "".join(str(int(digit)) for digit in predicted),
+        "test_wrong": np.packbits(predicted != labels).tobytes().hex(),
+    }
+
+
+def decode_wrong(text: str, n: int) -> Any:
+    """Return for each of n test digits whether its prediction is wrong."""
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), dtype=np.uint8))
+    return bits[:n].astype(bool)

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.experiment import (
+from paper.experiments.networks import NETWORKS, add_lines, build, legend_below, parameters_of
+from paper.experiments.tables import (
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     collect,
     end_mark,
@@ -25,8 +24,7 @@ from paper.experiments.experiment import (
     shared_repetitions,
     table_of,
 )
-from paper.experiments.networks import NETWORKS, add_lines, build, legend_below, parameters_of
-from paper.experiments.samples import Samples
+from paper.samples import Samples
 
 LEVELS = [0.1, 0.2, 0.3, 0.4, 0.5]
 """Fractions of missing pixels."""
@@ -66,7 +64,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             embedded,
             {
                 "network": network,
-                "own": own,
+                "own": own if scale == "paper" else own | {"max_iter": 3},
                 "m": m,
                 "n": n,
                 "levels": LEVELS,
@@ -272,36 +270,9 @@ EXPERIMENT = Experiment(
     "missing-pixels",
     "Figure 3: reconstruction of patches with missing pixels",
     "bsds300",
-    (
-        "The networks are trained on 2000 complete patches of 8×8 pixels, each centred to mean 0.",
-        "λ is chosen by the error on 2000 validation patches with the same fraction of pixels set"
-        " to zero.",
-        "The reported error, in grey levels of [0, 1], is that of 2000 patches of other images with"
-        " other missing pixels.",
-        "Codes are computed by the encoder, those of Sparsenet by its optimisation. SCNN's codes"
-        " are linear, X Cᵀ, as in the paper's Algorithm 1. “SCNN, soft threshold” has codes that"
-        " are soft-thresholded at λ; no claim depends on it.",
-        "Three samples of patches.",
-    ),
     runs,
     claims,
     tables,
     {"figure-3-missing-pixels": plot},
-    {
-        "figure-3-missing-pixels": "RMS error of the reconstructed test patches (top), and divided"
-        " by that of SCNN on the same patches (bottom), with bars for the standard deviation. In"
-        " the bottom panel, the markers are moved sideways a little, so that they do not cover each"
-        " other."
-    },
-    (
-        "All patches are scaled to a standard deviation of 1. The paper gives no scale. With pixels"
-        " in [0, 1] and other λ the errors hardly change, but the sparsity does (Figure 4).",
-        "The networks have 100 units. The paper gives no number.",
-        "There are 5 or 6 values of λ instead of 40 equispaced ones, placed so that the smallest"
-        " validation error is within the grid. Those of ASCNN exceed the paper's range.",
-        "SCNN starts from training patches as atoms, and the others from random weights scaled to"
-        " the layer sizes, not from uniform weights in [−1, 1]. All are trained with the default"
-        " stopping rules of lincode.",
-    ),
     used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

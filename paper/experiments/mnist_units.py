@@ -9,27 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from lincode import MiniBatchSCNN
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
-from paper.experiments.experiment import (
+from paper.experiments.features import classify, coded, error_rate_of, error_text, svm_errors
+from paper.experiments.networks import PAPER_ENCODER, VARIED, build, parameters_of
+from paper.experiments.tables import (
     END_TEXT,
+    TEXTS,
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     best_repetitions,
     end_mark,
     percent,
 )
-from paper.experiments.features import (
-    classify,
-    coded,
-    error_rate_of,
-    error_text,
-    svm_errors,
-)
-from paper.experiments.networks import VARIED, build, build_minibatch, parameters_of
-from paper.experiments.samples import Samples
+from paper.samples import Samples
 from paper.svm import unfitted_svm
 
 PAPER = {400: 0.027, 800: 0.024, 1200: 0.021, 1600: 0.020}
@@ -177,7 +171,8 @@ def train(X: Any, settings: Mapping[str, Any], seed: int) -> Any:
         assert settings["trainer"] == TRAINER
         own = LONGER if settings.get("training") else {}
         ridge = settings.get("encoder_ridge", 0)
-        return build_minibatch(m, lam, seed, encoder_ridge=ridge, **own).fit(X)
+        own = PAPER_ENCODER | {"encoder_ridge": ridge} | own
+        return MiniBatchSCNN(m, alpha=float(lam), random_state=seed, **own).fit(X)
 
 
 ROWS = {
@@ -298,57 +293,15 @@ def settings_text(record: Record, kind: str, tried: Sequence[Record]) -> str:
     return ", ".join(parts)
 
 
-WHY = (
-    "The encoder seems to overfit: with noise in training or a ridge on the encoder, which the"
-    " paper does not have, the error is smaller. λ, the fraction of zeros and C are chosen from"
-    " wide ranges. The paper’s range of λ together with its threshold, and its Algorithm 1, do not"
-    " give a smaller error. A longer training with 400 units changes the error by less than two"
-    " standard errors; larger networks were not trained longer.",
-    ("mnist-units",),
-)
+WHY = (TEXTS["why"]["mnist-units"], ("mnist-units",))
 """Why claims are not reproduced, and the experiments that show it."""
 
 EXPERIMENT = Experiment(
     "mnist-units",
     "Table 2: error on all of MNIST",
     "mnist",
-    (
-        "50,000 training digits, 10,000 validation digits to choose λ, the threshold of the encoder"
-        " and the SVM's C, and 10,000 test digits.",
-        "λ is proportional to the number of units, because the penalty of a code is proportional to"
-        " λ p/m. Without noise or ridge, ten values of λ are tried (eleven with 1200 units).",
-        "The threshold is given as the fraction of training outputs that it sets to zero.",
-        "For the SVM, all units are scaled to the same root mean square.",
-        "The λ with the smallest validation error, and with 400 units also the ridge, are repeated"
-        " with two more seeds.",
-        "The last rows have the paper's range of λ and its threshold, λ itself.",
-    ),
     runs,
     claims,
     tables,
-    departures=(
-        "λ is larger than the paper's range, [0.02, 0.2], because this is better on validation"
-        " digits.",
-        "The threshold is chosen separately, because the encoder is fitted to codes that are"
-        " already shrunk. In the paper it is λ.",
-        "The network is trained by MiniBatchSCNN with its defaults. The row “trained longer” has"
-        f" tol = {LONGER['tol']} and max_no_improvement = {LONGER['max_no_improvement']}.",
-        f"Algorithm 1 of the paper, started as in the paper, was run on {N_NETWORK} digits only,"
-        " because on 50,000 it would take many hours for each λ; the row above it has the same"
-        " digits and λ with lincode's solver. The SVM has all 50,000 digits in every row.",
-        "“Noise in training” is not in the paper: the network is trained on digits with Gaussian"
-        " noise of standard deviation 0.3, and the SVM uses codes of noise-free digits only. That"
-        " noise might help was first seen in test errors of Table 3. Whether to use it and how much"
-        " was decided on validation digits.",
-        "“Ridge on the encoder” is not in the paper: encoder_ridge, relative to the mean eigenvalue"
-        " of XᵀX, is chosen on validation digits, for the most promising λ only.",
-        "“Positive and negative parts” as separate features are not in the paper.",
-    ),
-    not_run=(
-        "All but five (400 units), two (800) and one (1200, 1600) of ten values of λ in the paper's"
-        " range, with its threshold.",
-        "Noise, and positive and negative parts, with 800 and 1200 units.",
-        "Repetitions of other rows than SCNN, except the ridge with 400 units.",
-    ),
     used_by_claims=lambda run: variant_of(run.settings) is None,
 )

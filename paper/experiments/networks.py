@@ -11,8 +11,9 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
-from lincode import ASCNN, SAANN, SCNN, MiniBatchSCNN, Sparsenet
-from paper.experiments.experiment import deviation
+from lincode import SCNN
+from paper.experiments.tables import deviation
+from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 
 NETWORKS = {"SCNN": SCNN, "ASCNN": ASCNN, "SAANN": SAANN, "Sparsenet": Sparsenet}
 RAW = "raw pixels"
@@ -28,8 +29,6 @@ PAPER_ENCODER: dict[str, Any] = {
 1), without the calibration and the ridge that lincode adds by default."""
 LAMS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.17, 0.25, 0.4, 0.6, 0.8, 1.0)
 SPARSENET_LAMS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
-RELEARN = {"transform_algorithm": "lasso"}
-"""SCNN's codes are those that minimise reconstruction error and ℓ1 norm, without the encoder."""
 VARIED = ("alpha", "C", "estimator", "estimator__C")
 """The parameters that have several values in a run, and one that is listed by its parts."""
 COLOURS = {
@@ -60,23 +59,25 @@ def style_of(variant: str) -> dict[str, Any]:
 
 
 def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
-    """Return an unfitted network with m units and the library's defaults except ``settings``.
+    """Return an unfitted network with m units and the defaults of its class except ``settings``.
 
-    SCNN's encoder is that of the paper by default. The baselines have no λ and no settings.
+    SCNN's encoder is that of the paper. With ``init="paper"`` its start is that of the paper too,
+    and with ``solver="paper"`` its training. The baselines have no λ and no settings.
     """
     name = network_of(variant)
     if name == RAW:
         return FunctionTransformer()
     if name == "PCA":
         return PCA(m, random_state=seed)
-    settings = (PAPER_ENCODER if name == "SCNN" else {}) | settings
-    return NETWORKS[name](n_components=m, alpha=float(lam), random_state=seed, **settings)
-
-
-def build_minibatch(m: int, lam: float, seed: int, **settings: Any) -> MiniBatchSCNN:
-    """Return an unfitted SCNN for mini-batches, with the defaults except ``settings``."""
-    settings = PAPER_ENCODER | settings
-    return MiniBatchSCNN(n_components=m, alpha=float(lam), random_state=seed, **settings)
+    own: dict[str, Any] = {"n_components": m, "alpha": float(lam), "random_state": seed}
+    if name != "SCNN":
+        return NETWORKS[name](**own, **settings)
+    init, solver = settings.pop("init", "data"), settings.pop("solver", "auto")
+    if init == "paper":
+        return PaperSCNN(
+            solver="gradient" if solver == "paper" else "accelerated", **own, **settings
+        )
+    return SCNN(**own, **(PAPER_ENCODER | settings))
 
 
 def parameters_of(*estimators: Any, without: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
@@ -95,17 +96,6 @@ def parameters_of(*estimators: Any, without: Sequence[str] = ()) -> dict[str, di
     }
 
 
-def relearned_codes(scnn: Any, X: Any) -> Any:
-    """Return the codes of shape (n_samples, m) that are optimal for the dictionary alone."""
-    return scnn.set_params(**RELEARN).transform(X)
-
-
-def paper_lams(variant: str, n: int) -> list[float]:
-    """Return n equispaced λ, from 0.01 to 20 for Sparsenet and from 0.01 to 1 for the others."""
-    largest = 20 if network_of(variant) == "Sparsenet" else 1
-    return [round(float(lam), 6) for lam in np.linspace(0.01, largest, n)]
-
-
 def wide_lams(variant: str, n: int) -> list[float]:
     """Return the first n λ of a grid from a tenth of the paper's smallest λ to its largest.
 
@@ -121,15 +111,6 @@ def wide_lams(variant: str, n: int) -> list[float]:
     return list(grids.get(name, LAMS))[:n]
 
 
-def plot_lines(figure: Any, lists: pd.DataFrame, xlabel: str, ylabel: str) -> Any:
-    """Plot the lines of ``add_lines`` into a new panel with a legend, and return the axes."""
-    axes = figure.subplots()
-    add_lines(axes, lists)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    legend_below(figure, axes)
-    return axes
-
-
 def add_lines(
     axes: Any, lists: pd.DataFrame, ends: pd.DataFrame | None = None, shifted: bool = False
 ) -> None:
@@ -140,7 +121,9 @@ def add_lines(
     sideways, so that their bars do not cover each other. This is for lines that are almost level.
     If others were moved, they would seem to be higher or lower.
     """
-    shifts = shifts_of(lists) if shifted else np.zeros(len(lists))
+    gaps = np.diff(np.asarray(lists.columns, dtype=float))
+    width = 0.08 * gaps.min() if shifted and len(gaps) else 0.0
+    shifts = width * (np.arange(len(lists)) - (len(lists) - 1) / 2)
     marked = False
     for shift, (variant, row) in zip(shifts, lists.iterrows(), strict=True):
         row = row.dropna()
@@ -163,16 +146,6 @@ def add_lines(
     if marked:
         axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
     axes.set_xticks(list(lists.columns), [f"{x:g}" for x in lists.columns])
-
-
-def shifts_of(lists: pd.DataFrame) -> Any:
-    """Return how far each line is moved. Their mean is 0.
-
-    Two lines are 0.08 of the smallest distance between columns apart.
-    """
-    gaps = np.diff(np.asarray(lists.columns, dtype=float))
-    places = np.arange(len(lists)) - (len(lists) - 1) / 2
-    return 0.08 * (gaps.min() if len(gaps) else 0) * places
 
 
 def legend_below(figure: Any, axes: Any) -> None:

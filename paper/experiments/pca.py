@@ -11,12 +11,11 @@ import pandas as pd
 from sklearn.decomposition import PCA
 
 from lincode.metrics import rms_error
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.experiment import (
+from paper.experiments.networks import add_lines, build, legend_below, parameters_of
+from paper.experiments.tables import (
     Experiment,
-    Record,
-    Run,
-    Scale,
     Table,
     collect,
     deviation,
@@ -26,8 +25,7 @@ from paper.experiments.experiment import (
     shared_repetitions,
     table_of,
 )
-from paper.experiments.networks import build, parameters_of, plot_lines
-from paper.experiments.samples import Samples
+from paper.samples import Samples
 
 SIMILAR = 0.01
 """Relative difference of two errors that counts as very similar. Our criterion."""
@@ -45,13 +43,14 @@ LONGER_REPETITIONS = 5
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each method with each number of units, 20 times with other patches and initial weights."""
     n, sizes, repetitions = {"smoke": (300, [5, 10], 1), "paper": (2000, [10, 30, 50], 20)}[scale]
+    stop = STOP if scale == "paper" else {x: {"max_iter": 3} for x in (*METHODS[:3], *LONGER)}
     return [
         Run(
             "pca",
             scale,
             seed + k,
             embedded,
-            {"method": method, "m": m, "n": n, "stop": STOP.get(method, {})},
+            {"method": method, "m": m, "n": n, "stop": stop.get(method, {})},
         )
         for k in range(repetitions)
         for m in sizes
@@ -157,33 +156,18 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the RMS error against the number of units."""
     found = errors(records).drop(index=list(LONGER), errors="ignore")
-    axes = plot_lines(figure, found, "units (principal components)", "RMS error")
-    axes.set_ylim(0, None)
+    axes = figure.subplots()
+    add_lines(axes, found)
+    axes.set(xlabel="units (principal components)", ylabel="RMS error", ylim=(0, None))
+    legend_below(figure, axes)
 
 
 EXPERIMENT = Experiment(
     "pca",
     "Figure 2: λ = 0 compared with PCA",
     "bsds300",
-    (
-        "2000 patches of 8×8 pixels, each centred to mean 0.",
-        "Each network is trained with 10, 30 and 50 units, 20 times with other patches and other"
-        " initial weights.",
-        "The error is that of the training patches, as in the paper.",
-        "ASCNN with 600 passes and SAANN with 1200, four times as many, have five repetitions and"
-        " are not part of the claims.",
-    ),
     runs,
     claims,
     tables,
     {"figure-2-pca": plot},
-    {"figure-2-pca": "RMS error, mean and standard deviation over 20 repetitions."},
-    (
-        "SCNN is trained until the relative change of the energy is below 1e-6 (at most 1000"
-        " iterations), not for at most 50 iterations.",
-        "ASCNN and SAANN are trained for the library's default of 150 and 300 passes. The paper"
-        " refers to the publications about them for the number.",
-        "SCNN starts from training patches as atoms, and ASCNN and SAANN from random weights scaled"
-        " to the layer sizes, not from uniform weights in [−1, 1].",
-    ),
 )

@@ -10,19 +10,12 @@ import numpy as np
 from matplotlib import colormaps
 
 from lincode.metrics import THRESHOLDS
+from paper.cache import Record, Run, Scale
 from paper.experiments import missing_pixels
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.experiment import (
-    Experiment,
-    Record,
-    Run,
-    Scale,
-    Table,
-    mean_and_deviation,
-    percent,
-)
 from paper.experiments.missing_pixels import LEVELS, VARIANTS, ends, shared
 from paper.experiments.networks import NETWORKS
+from paper.experiments.tables import TEXTS, Experiment, Table, mean_and_deviation, percent
 
 LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""
@@ -48,13 +41,7 @@ UNSCALED_LAMS: dict[str, list[float]] = {
     "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
 }
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALE = (
-    "Th_S is absolute, and the codes of SCNN and Sparsenet grow with the scale of the pixels, which"
-    " the paper does not give, while those of ASCNN and SAANN are bounded. With pixels in [0, 1]"
-    " (not counted), SCNN is at least as sparse as the others. At 0.01, no network is sparse at"
-    " either scale, and SAANN, whose codes are hardly sparse, changes less than SCNN.",
-    ("sparsity",),
-)
+SCALE = (TEXTS["why"]["sparsity"], ("sparsity",))
 """Why claims are not reproduced, and the experiments that show it."""
 
 
@@ -187,22 +174,12 @@ def sparsity_table(records: Sequence[Record], reading: str) -> Table:
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot the reading with absolute values."""
-    plot_reading(figure, records, ABSOLUTE)
-
-
-def plot_signed(figure: Any, records: Sequence[Record]) -> None:
-    """Plot the reading without absolute values."""
-    plot_reading(figure, records, SIGNED)
-
-
-def plot_reading(figure: Any, records: Sequence[Record], reading: str) -> None:
     """Plot one panel per network and one line per fraction of missing pixels.
 
     Lines are dashed if λ is at the end of its grid. Bands show the deviations.
     """
     records = [r for r in records if is_scaled(r)]
-    found, at = curves(records, reading), ends(records)
+    found, at = curves(records), ends(records)
     figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
     styles = line_styles()
@@ -220,7 +197,7 @@ def plot_reading(figure: Any, records: Sequence[Record], reading: str) -> None:
         axes.set_xlabel("threshold Th")
         axes.tick_params(labelbottom=True)
     for axes in panels[::3]:
-        axes.set_ylabel(f"fraction with {READINGS[reading]}")
+        axes.set_ylabel(f"fraction with {READINGS[ABSOLUTE]}")
     last = panels[-1]
     last.axis("off")
     for k, level in enumerate(LEVELS):
@@ -247,27 +224,10 @@ EXPERIMENT = Experiment(
     "sparsity",
     "Figure 4: sparsity against the threshold",
     "bsds300",
-    (
-        "The codes of the test patches of Figure 3, with the λ chosen there for each fraction of"
-        " missing pixels.",
-        "Sparsity is the fraction of coefficients whose absolute value is at most Th.",
-        "The last table, and results that are not counted, have pixels in [0, 1] instead of patches"
-        " with a standard deviation of 1, and other λ.",
-    ),
     runs,
     claims,
     tables,
-    {"figure-4-sparsity": plot, "figure-4-sparsity-signed": plot_signed},
-    {
-        "figure-4-sparsity": "Fraction of the codes u of test patches with |u| ≤ Th.",
-        "figure-4-sparsity-signed": "Fraction of the codes u of test patches with u ≤ Th, as the"
-        " paper prints it.",
-    },
-    (
-        "The paper prints u for |u| in the definition of sparsity. A large negative code is not"
-        " sparse, so the claims are judged with |u|. The second figure and table show the printed"
-        " reading.",
-    ),
+    {"figure-4-sparsity": plot},
     used_by_claims=lambda run: (
         run.settings["network"] in NETWORKS and run.settings["deviation"] is not None
     ),

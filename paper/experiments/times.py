@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, median_of
-from paper.experiments.digit_grid import GRID_DEPARTURES, GRID_PROTOCOL, STOP, cpu_seconds, short
-from paper.experiments.experiment import Experiment, Record, Run, Scale, Table, collect, table_of
+from paper.experiments.digits import STOP, cpu_seconds, short
 from paper.experiments.networks import COLOURS, NETWORKS, build, network_of, parameters_of
-from paper.experiments.samples import Samples
+from paper.experiments.tables import Experiment, Table, collect, table_of
+from paper.samples import Samples
 
 LEARNING, CODING = "fit_seconds", "encode_seconds"
 OTHER_PASSES: dict[str, dict[str, float]] = {
@@ -88,8 +89,7 @@ def encode_seconds(network: Any, X: Any) -> float:
 def times(records: Sequence[Record], phase: str) -> pd.DataFrame:
     """Return the seconds for all rounds, λ and repetitions, by network and number of units."""
     return collect(
-        ((x, r["m"], seconds) for r in records for x in TIMED for seconds in r[x][phase]),
-        TIMED,
+        ((x, r["m"], seconds) for r in records for x in TIMED for seconds in r[x][phase]), TIMED
     )
 
 
@@ -224,35 +224,8 @@ EXPERIMENT = Experiment(
     "times",
     "Figures 6 and 7: times to learn and to code",
     "mnist",
-    (
-        "CPU seconds on one thread, for four λ of the paper's range, two rounds and three samples"
-        " of 500 digits. All trainings are done once before, because code is compiled when it is"
-        " used for the first time.",
-        "In each round the networks take turns on the same digits, in one process, while no other"
-        " experiment runs.",
-        "ASCNN and SAANN with 2 passes, and Sparsenet with 30, are not part of the claims.",
-        "Coding is measured as the median of eleven repetitions, or once if it takes"
-        f" {LONG_SECONDS} s.",
-        GRID_PROTOCOL[1],
-    ),
     runs,
     claims,
     tables,
     {"figure-6-times-learning": plot_learning, "figure-7-times-validation": plot_coding},
-    {
-        "figure-6-times-learning": "Figure 6: learning. Medians and quartiles over λ and"
-        " repetitions.",
-        "figure-7-times-validation": "Figure 7: coding, without Sparsenet, as in the paper.",
-    },
-    (
-        "The paper shows means and standard deviations over 40 equispaced values of λ. Here there"
-        " are four, which are not equispaced, and the figures show medians and quartiles. Times"
-        " depend on λ, those of Sparsenet most.",
-        "The conclusions of the paper refer to “figures 2, 3, and 6” for worse results of SAANN."
-        " Figure 6 shows times to learn, so this seems to be a misprint, and no claim is made of"
-        " it.",
-        GRID_DEPARTURES[1],
-        "With two passes, ASCNN and SAANN learn faster than SCNN, but with few units their codes"
-        " are much worse (paper/benchmarks/digit_stops.py).",
-    ),
 )

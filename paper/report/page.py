@@ -1,19 +1,121 @@
-"""The HTML page of the report."""
+"""The chapters of the report, one for each experiment, and the HTML page."""
 
 from __future__ import annotations
 
-import re
+import json
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jinja2
 
-from paper.experiments.claims import NOT_JUDGED, REPRODUCED, RULE, Claim, Tally
-from paper.experiments.experiment import Table, duration
-from paper.experiments.registry import EXPERIMENTS
-from paper.report.chapters import Chapter
+from paper.cache import Record, Run, Scale
+from paper.experiments import EXPERIMENTS
+from paper.experiments.claims import NOT_JUDGED, REPRODUCED, Claim, Tally
+from paper.experiments.tables import Experiment, Table, duration
+
+CHOSEN = ("lam", "lams", "noise", "encoder_ridge", "zeros", "Cs", "trainer")
+"""The settings that are chosen on validation data, and those that list their values."""
+LONG = 40
+"""The number of characters that fit on a line of the first column of a table."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """An experiment and its results."""
+
+    experiment: Experiment
+    records: Sequence[Record]
+    plan: Sequence[Run]
+    """The runs of a complete reproduction"""
+    claims: Sequence[Claim]
+    tables: Sequence[Table]
+    data: str
+    """The data, and the scale if it is not that of the paper"""
+
+    @property
+    def where(self) -> str:
+        """The number of the figure or table."""
+        return self.experiment.title.partition(":")[0]
+
+    @property
+    def tally(self) -> Tally:
+        """The number of claims by outcome."""
+        return Tally.of(self.claims)
+
+    @property
+    def seconds(self) -> float:
+        """The total time of all runs."""
+        return sum(record.seconds for record in self.records)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether data from scikit-learn were used."""
+        return self.records[0].run.embedded
+
+    @property
+    def missing(self) -> list[Run]:
+        """The planned runs without a record."""
+        found = {record.run for record in self.records}
+        return [run for run in self.plan if run not in found]
+
+    @property
+    def not_run(self) -> list[str]:
+        """What was not run, in words."""
+        planned = [f"{len(self.missing)} of {len(self.plan)} planned runs."] if self.missing else []
+        return [*self.experiment.texts("not_run"), *planned]
+
+    @property
+    def command(self) -> str:
+        """The command that makes the records."""
+        run = min((record.run for record in self.records), key=lambda run: run.seed)
+        words = ["python -m paper reproduce", self.experiment.id, "--scale", run.scale]
+        words += ["--embedded"] if run.embedded else ["--data-dir DATA"]
+        return " ".join(words + ([f"--seed {run.seed}"] if run.seed else []))
+
+    def caption(self, name: str) -> str:
+        """Return what a figure shows."""
+        return f"{self.experiment.caption(name)} Data: {self.data}."
+
+
+def make_chapter(experiment: Experiment, records: Sequence[Record], scale: Scale) -> Chapter | None:
+    """Return the chapter of an experiment, or None if it has no records.
+
+    Only planned runs are used, with the lowest seed that has records. Real data are preferred to
+    data from scikit-learn.
+    """
+    groups = {run.group for run in experiment.runs(scale, 0, False)}
+    seeds = sorted({record.run.seed for record in records if record.run.group in groups})
+    for embedded in (False, True):
+        for seed in seeds:
+            plan = list(dict.fromkeys(experiment.runs(scale, seed, embedded)))
+            keys = set(plan)
+            own = [record for record in records if record.run in keys]
+            if own:
+                return chapter_of(experiment, own, plan, scale)
+    return None
+
+
+def chapter_of(
+    experiment: Experiment, own: Sequence[Record], plan: Sequence[Run], scale: Scale
+) -> Chapter:
+    """Return a chapter. Claims are judged only if every point that they need has a record."""
+    claims = experiment.claims(own)
+    needed = {point_of(run) for run in plan if experiment.used_by_claims(run)}
+    if scale == "smoke" or not needed <= {point_of(record.run) for record in own}:
+        claims = [replace(claim, margins=()) for claim in claims]
+    data = "; ".join(sorted({record.data["name"] for record in own}))
+    if scale != "paper":
+        data += f"; {scale} scale"
+    tables = [replace(table, data=data) for table in experiment.tables(own)]
+    return Chapter(experiment, own, plan, claims, tables, data)
+
+
+def point_of(run: Run) -> str:
+    """Return what identifies a run, except its seed and what is chosen on validation data."""
+    settings = {k: v for k, v in run.settings.items() if k not in CHOSEN}
+    return json.dumps([run.group, settings], sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -47,7 +149,7 @@ class Explanation:
         return f"Claims {', '.join(others)} and {last}" if others else f"Claim {last}"
 
 
-def make_page(chapters: Sequence[Chapter], scale: str) -> str:
+def make_page(chapters: Sequence[Chapter], scale: str, figures: Mapping[str, bytes]) -> str:
     """Return the HTML page, which contains its figures and needs no other file."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -60,21 +162,20 @@ def make_page(chapters: Sequence[Chapter], scale: str) -> str:
         base64=lambda content: b64encode(content).decode(),
         duration=duration,
         numeric_columns=numeric_columns,
-        is_wide=is_wide,
-        has_long_names=has_long_names,
+        has_long_names=lambda table: any(len(row[0]) > LONG for row in table.rows),
     )
     rows = list(numbered(chapters))
     records = {record.run.key: record for chapter in chapters for record in chapter.records}
     shown = {chapter.experiment.id for chapter in chapters}
     page = environment.get_template("page.html.j2").render(
         chapters=chapters,
+        figures=figures,
         rows=rows,
         explanations={
             chapter.experiment.id: list(explanations(rows, chapter)) for chapter in chapters
         },
         titles={x.id: x.title.partition(":")[0] for x in EXPERIMENTS.values()},
         without_records=[x.title for x in EXPERIMENTS.values() if x.id not in shown],
-        rule=RULE,
         scale=scale,
         tally=Tally.of(row.claim for row in rows),
         n_records=len(records),
@@ -108,18 +209,3 @@ def explanations(rows: Sequence[Row], chapter: Chapter) -> Iterator[Explanation]
 def numeric_columns(table: Table) -> list[bool]:
     """Return for each column whether it contains numbers, which are aligned to the right."""
     return [any(row[k][:1].isdigit() for row in table.rows) for k in range(len(table.columns))]
-
-
-def is_wide(svg: bytes) -> bool:
-    """Return whether a figure is wider than the default of 6.4 inches, of 72 points each."""
-    width = re.search(rb'<svg[^>]* width="([0-9.]+)pt"', svg)
-    return width is not None and float(width[1]) > 6.5 * 72
-
-
-def has_long_names(table: Table) -> bool:
-    """Return whether the first column of a table must be broken into lines."""
-    return any(len(row[0]) > LONG for row in table.rows)
-
-
-LONG = 40
-"""The number of characters that fit on a line of the first column of a table"""

@@ -1,22 +1,19 @@
-"""What the experiments measure, and how claims are judged."""
+"""What the experiments measure."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from paper.experiments import (
-    digit_accuracies,
-    features,
-    missing_pixels,
-    mnist_noise,
-    networks,
-)
-from paper.experiments.experiment import Record, Run
-from paper.experiments.samples import Split
+from paper import svm
+from paper.cache import Record, Run
+from paper.experiments import competitors, digits, features, missing_pixels, mnist_noise, networks
+from paper.samples import Samples, Split
 from scipy.sparse import csr_matrix
+from sklearn.datasets import load_digits
 
-from lincode import soft_threshold
+from lincode import SCNN, soft_threshold
+from lincode.metrics import error_rate
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
@@ -97,13 +94,6 @@ def test_noise_with_the_given_variance_is_clipped() -> None:
         assert np.mean(X == -1) == pytest.approx(0.5, abs=0.02)
 
 
-def test_lams_are_those_of_the_paper() -> None:
-    lams = networks.paper_lams("SCNN", 40)
-    assert (lams[0], lams[-1], len(lams)) == (0.01, 1.0, 40)
-    assert_allclose(np.diff(lams), 0.99 / 39, atol=1e-5)
-    assert networks.paper_lams("Sparsenet", 40)[-1] == 20.0
-
-
 def a_record(
     val: list[float],
     test: list[float],
@@ -115,17 +105,54 @@ def a_record(
     settings = {"network": network, "m": m, "n": [500, 500, 500]}
     run = Run("digits-components", "paper", seed, False, settings)
     columns = {"val_accuracy": val, "test_accuracy": test, "val_sparsity_area": areas}
-    return Record(run, columns, 1.0, {}, {}, "")
+    return Record(run, columns, 1.0, {})
 
 
 def test_lambda_is_chosen_on_validation_digits() -> None:
     record = a_record([0.5, 0.8, 0.8, 0.7], [0.9, 0.6, 0.75, 0.95])
-    assert digit_accuracies.chosen_accuracy(record) == 0.75
+    assert digits.chosen_accuracy(record) == 0.75
 
 
 def test_minimum_sparsity_area_applies_to_validation_codes() -> None:
     record = a_record([0.9, 0.8, 0.7], [0.5, 0.6, 0.4], areas=[0.3, 0.8, 0.9])
-    assert digit_accuracies.chosen_accuracy(record) == 0.5
-    assert digit_accuracies.chosen_accuracy(record, 0.8) == 0.6
-    assert digit_accuracies.chosen_accuracy(record, 0.85) == 0.4
-    assert digit_accuracies.chosen_accuracy(record, 0.95) is None
+    assert digits.chosen_accuracy(record) == 0.5
+    assert digits.chosen_accuracy(record, 0.8) == 0.6
+    assert digits.chosen_accuracy(record, 0.85) == 0.4
+    assert digits.chosen_accuracy(record, 0.95) is None
+
+
+def test_predictions_survive_a_round_trip(rng: np.random.Generator) -> None:
+    predicted, labels = rng.integers(0, 10, (2, 37))
+    found = features.encode_predictions(predicted, labels)
+    assert [int(c) for c in found["test_predictions"]] == list(predicted)
+    assert_array_equal(features.decode_wrong(found["test_wrong"], 37), predicted != labels)
+
+
+def test_diverging_training_counts_as_an_accuracy_of_zero() -> None:
+    (run, *_) = (r for r in competitors.runs("smoke", 0, True) if r.group == competitors.GROUP)
+    run = replace(run, settings={**run.settings, "solver": "sgd", "rates": [1e9, 1e-4]})
+    found = competitors.measure(run, Samples(embedded=True))
+    assert found["val_accuracy"][0] == found["test_accuracy"][0] == 0
+    assert found["val_accuracy"][1] > 0.2
+
+
+def test_networks_of_the_paper_are_built_from_the_settings_of_runs() -> None:
+    assert isinstance(networks.build("SCNN", 5, 0.1, 0), SCNN)
+    start = networks.build("SCNN, weights in [−1, 1]", 5, 0.1, 0, init="paper", tol=0.01)
+    assert (start.solver, start.tol, start.alpha) == ("accelerated", 0.01, 0.1)
+    assert networks.build("SCNN", 5, 0.1, 0, init="paper", solver="paper").solver == "gradient"
+    assert isinstance(networks.build("SCNN", 5, 0.1, 0, init="data", solver="auto"), SCNN)
+    assert networks.wide_lams("SCNN", 3) == [0.0, 0.001, 0.003]
+
+
+@pytest.mark.parametrize("n", [600, 1100])
+def test_validation_errors_are_those_of_a_one_vs_one_svm(n: int) -> None:
+    """With few samples the classifier is SVC, otherwise LinearSVC for each pair of classes."""
+    X, y = load_digits(return_X_y=True)
+    X, X_val, y_val = X / 16, X[n : n + 300] / 16, y[n : n + 300]
+    errors = svm.validation_errors(X[:n], y[:n], X_val, y_val, Cs=(1.0, 1e-5))
+    assert list(errors) == [1e-5, 1.0]
+    fitted = svm.fit(X[:n], y[:n], 1.0)
+    assert errors[1.0] == error_rate(y_val, fitted.predict(X_val)) < min(errors[1e-5], 0.09)
+    rows = (csr_matrix(X[:n]), y[:n], csr_matrix(X_val), y_val)
+    assert svm.validation_errors(*rows, Cs=[1.0])[1.0] == pytest.approx(errors[1.0], abs=0.007)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from paper.experiments.samples import Samples, fit_to
+from paper.samples import Samples, fit_to
 
 DATA = os.environ.get("LINCODE_DATA")
 SOURCES = [

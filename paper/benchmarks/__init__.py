@@ -1,1 +1,0 @@
-"""Measurements behind choices that the paper leaves open."""

@@ -1,0 +1,183 @@
+"""What all experiments share: their description, tables of results, and the format of numbers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from paper.cache import Record, Run, Scale
+from paper.experiments.claims import Claim
+
+TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
+Plot = Callable[[Any, Sequence[Record]], None]
+"""A function (figure, records) that plots records on an empty matplotlib figure."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts and numbers."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    data: str = ""
+    """The data of the experiment, which the report adds"""
+
+    @property
+    def caption(self) -> str:
+        """Title and data."""
+        return f"{self.title}. Data: {self.data}." if self.data else f"{self.title}."
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper. What the report says about it is in ``texts.toml``."""
+
+    id: str
+    title: str
+    """The number of the figure or table, and what it shows"""
+    needs: Literal["mnist", "bsds300"]
+    runs: Callable[[Scale, int, bool], list[Run]]
+    """(scale, seed, embedded): all runs of a complete reproduction"""
+    claims: Callable[[Sequence[Record]], list[Claim]]
+    tables: Callable[[Sequence[Record]], list[Table]]
+    plots: Mapping[str, Plot] = field(default_factory=dict)
+    """The plots by the names of their files"""
+    has_claims: bool = True
+    """False if the paper claims nothing about the experiment"""
+    used_by_claims: Callable[[Run], bool] = lambda run: True
+    """Whether a run is needed to judge the claims"""
+
+    def texts(self, kind: str) -> list[str]:
+        """Return the texts of a kind: "protocol", "departures" or "not_run"."""
+        found: list[str] = []
+        for text in TEXTS[self.id].get(kind, []):
+            found += TEXTS["grid"][kind] if text == "@grid" else [text]
+        return found
+
+    def caption(self, plot: str) -> str:
+        """Return what a plot shows."""
+        return str(TEXTS[self.id]["captions"][plot])
+
+
+def best_repetitions(
+    found: Iterable[tuple[Any, Record, Mapping[str, Any]]],
+) -> dict[Any, list[tuple[Record, Mapping[str, Any]]]]:
+    """Return for each key all repetitions of the settings with the smallest validation error.
+
+    ``found`` are (key, record, result) tuples. The settings are chosen by the repetition with the
+    lowest seed, which has runs for all settings; other repetitions may have runs for some only.
+    """
+    triples = list(found)
+    first = min((record.run.seed for _, record, _ in triples), default=0)
+    lowest: dict[Any, float] = {}
+    best: dict[Any, Any] = {}
+    for key, record, result in triples:
+        error = result["val_error"]
+        if record.run.seed == first and error < lowest.get(key, np.inf):
+            lowest[key], best[key] = error, record.run.settings
+    chosen: dict[Any, list[tuple[Record, Mapping[str, Any]]]] = {key: [] for key in best}
+    for key, record, result in sorted(triples, key=lambda triple: triple[1].run.seed):
+        if key in best and record.run.settings == best[key]:
+            chosen[key].append((record, result))
+    return chosen
+
+
+def shared_repetitions(
+    records: Sequence[Record], by: str, label: str, required: Iterable[str]
+) -> list[Record]:
+    """Return the repetitions that all required methods have, for each value of a setting.
+
+    Methods must be compared on the same samples, because some samples are easier than others. For
+    a value of the setting without any such repetition, all records are returned. ``label`` is the
+    setting with the name of the method. The records are sorted by seed.
+    """
+    methods: dict[tuple[Any, int], set[str]] = {}
+    for record in records:
+        methods.setdefault((record[by], record.run.seed), set()).add(record[label])
+    complete = {key for key, names in methods.items() if set(required) <= names}
+    values = {value for value, _ in complete}
+    shared = [r for r in records if (r[by], r.run.seed) in complete or r[by] not in values]
+    return sorted(shared, key=lambda record: record.run.seed)
+
+
+def collect(values: Iterable[tuple[str, Any, Any]], rows: Iterable[str]) -> pd.DataFrame:
+    """Collect (row, column, value) tuples into a table of lists of values.
+
+    ``rows`` is the order of the rows. Columns are in ascending order. A cell without a value is
+    NaN.
+    """
+    data = pd.DataFrame(values, columns=["row", "column", "value"])
+    table = data.groupby(["row", "column"])["value"].agg(list).unstack()
+    return table.reindex([name for name in rows if name in table.index])
+
+
+def equal_repetitions(lists: pd.DataFrame, rows: Iterable[str]) -> pd.DataFrame:
+    """Return a table of lists of the same length, for the columns that have values in all ``rows``.
+
+    If all rows have the same repetitions, as in a complete reproduction, nothing is left out.
+    """
+    complete = lists.reindex(list(rows)).dropna(axis="columns")
+    n = min((len(values) for values in complete.to_numpy().ravel()), default=0)
+    return complete.map(lambda values: values[:n])
+
+
+def table_of(
+    name: str, title: str, corner: str, lists: pd.DataFrame, cell: Callable[[Any], str]
+) -> Table:
+    """Return a table of lists with each list as text, and empty cells where there is none."""
+    texts = lists.map(lambda values: cell(values) if isinstance(values, list) else "")
+    rows = [[row, *cells] for row, cells in zip(texts.index, texts.to_numpy(), strict=True)]
+    return Table(name, title, [corner, *map(str, texts.columns)], rows)
+
+
+def mean_and_deviation(values: Sequence[float], form: str, unit: float = 1.0) -> str:
+    """Return the mean and, of several values, the standard deviation as text."""
+    mean = f"{unit * float(np.mean(values)):{form}}"
+    return mean if len(values) < 2 else f"{mean} ± {unit * deviation(values):{form}}"
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation over repetitions, 0 if there is one repetition only."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def at_end(value: float, tried: Iterable[float]) -> bool:
+    """Return whether a chosen value is the smallest or the largest of those that were tried."""
+    every = list(tried)
+    return value <= min(every) or value >= max(every)
+
+
+def end_mark(value: float, tried: Iterable[float]) -> str:
+    """Return the * that marks a chosen value at the end of its grid, if it has several values."""
+    every = set(tried)
+    return "*" if len(every) > 1 and at_end(value, every) else ""
+
+
+END_TEXT = "A * marks a value at the end of several that were tried."
+
+
+def duration(seconds: float) -> str:
+    """Return a number of seconds as text, in seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def points(fraction: float) -> str:
+    """Return a difference of fractions in percentage points: 0.123 is "12.3 points"."""
+    return f"{100 * fraction:.1f} points".replace("-", "−")
+
+
+def percent(fraction: float, digits: int = 1) -> str:
+    """Return a fraction as a percentage: 0.1234 is "12.3 %"."""
+    return f"{100 * fraction:.{digits}f} %"
