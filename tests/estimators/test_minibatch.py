@@ -118,7 +118,9 @@ def test_float32_gives_nearly_the_same_energy(digits: Any) -> None:
     X = digits.astype(np.float32)
     scnn = network(batch_size=200).fit(X)
     assert scnn.components_.dtype == scnn.encoder_.dtype == scnn.transform(X).dtype == np.float32
-    assert_allclose(scnn.score(digits), network(batch_size=200).fit(digits).score(digits), rtol=0.02)
+    assert_allclose(
+        scnn.score(digits), network(batch_size=200).fit(digits).score(digits), rtol=0.02
+    )
 
 
 @pytest.mark.slow
