@@ -22,16 +22,12 @@ from lincode.metrics import rms_error
 MODES = ("soft", "hard", "top_k")
 
 
-def shuffled_digits(_: Any) -> tuple[Any, int, int]:
+def shuffled_digits() -> tuple[Any, int, int]:
     X = load_digits().data / 16
     return X[np.random.default_rng(1).permutation(len(X))[:1000]], 600, 64
 
 
-def shuffled_patches(patches: Any) -> tuple[Any, int, int]:
-    return patches[np.random.default_rng(0).permutation(len(patches))], 1200, 64
-
-
-def tfidf_text(_: Any) -> tuple[Any, int, int]:
+def tfidf_text() -> tuple[Any, int, int]:
     """Documents of a topic model, fewer than words."""
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(500, 0.05), size=12)
@@ -40,13 +36,13 @@ def tfidf_text(_: Any) -> tuple[Any, int, int]:
     return TfidfTransformer().fit_transform(scipy.sparse.csr_matrix(counts)).tocsr(), 200, 40
 
 
-DATA = {"digits": shuffled_digits, "patches": shuffled_patches, "text": tfidf_text}
+DATA = {"digits": shuffled_digits, "text": tfidf_text}
 
 
 @pytest.fixture(scope="module", params=list(DATA))
-def fitted(request: Any, patches: Any) -> tuple[str, Any, Any, Any]:
+def fitted(request: Any) -> tuple[str, Any, Any, Any]:
     """The name of the data, an SCNN with default parameters, and its new samples."""
-    X, n, m = DATA[request.param](patches)
+    X, n, m = DATA[request.param]()
     return request.param, SCNN(m, random_state=0).fit(X[:n]), X[:n], X[n:]
 
 
@@ -74,7 +70,7 @@ def fraction(X: Any, R: Any) -> float:
 def test_codes_of_new_samples(fitted: Any) -> None:
     """Their density and their error are about those of training; with few samples D overfits."""
     name, scnn, train, new = fitted
-    tolerance = {"digits": (0.05, 0.02), "patches": (0.07, 0.06), "text": (0.05, 0.08)}[name]
+    tolerance = {"digits": (0.05, 0.02), "text": (0.05, 0.08)}[name]
     assert abs(density(scnn.transform(new)) - scnn.usage_.mean()) < tolerance[0]
     reconstructed = fraction(new, scnn.reconstruct(new))
     assert abs(scnn.encoder_r2_ - reconstructed) < tolerance[1]
@@ -166,15 +162,6 @@ def test_density_of_top_k(small: Any, digits: Any) -> None:
         small.calibrate(digits, density=0.5)
 
 
-def test_threshold_names_and_numbers(small: Any, digits: Any) -> None:
-    assert small.threshold_ == small.matching_threshold_
-    assert small.set_params(threshold="alpha").threshold_ == small.alpha_
-    assert small.set_params(threshold=0.25).threshold_ == 0.25
-    small.set_params(threshold=0, fit_gains=False)
-    assert_allclose(small.transform(digits), digits @ small.encoder_.T)
-    assert not small.set_params(threshold=1e300).transform(digits).any()
-
-
 # Changes after fit
 
 
@@ -252,15 +239,6 @@ def test_batches_are_calibrated_like_the_whole(digits: Any) -> None:
     assert fraction(new, scnn.reconstruct(new)) > 0.8
     soft, hard = always.gains_.mean(), scnn.gains_.mean()
     assert abs(changed.gains_.mean() - soft) < 0.3 * (soft - hard)
-
-
-@pytest.mark.parametrize("cls", [SCNN, MiniBatchSCNN])
-def test_a_single_sample(digits: Any, cls: Any) -> None:
-    """Nothing can be measured without it, so the gains are 1, without a warning."""
-    model = cls(5, random_state=0, fit_decoder=True).fit(digits[:1])
-    assert_array_equal(model.gains_, np.ones(5))
-    assert_array_equal(model.decoder_, model.components_)
-    assert model.encoder_r2_ == model.threshold_ == 0
 
 
 # Refinement

@@ -52,13 +52,6 @@ def open_h5py(X: Any, folder: Path) -> Any:
     return h5py.File(folder / "X.h5", "r")["X"]
 
 
-def open_zarr(X: Any, folder: Path) -> Any:
-    zarr = pytest.importorskip("zarr")
-    array = zarr.open(str(folder / "X.zarr"), mode="w", shape=X.shape, chunks=(50, 64), dtype="f8")
-    array[:] = X
-    return zarr.open(str(folder / "X.zarr"), mode="r")
-
-
 def open_sparse_dask(X: Any, folder: Path) -> Any:
     array = pytest.importorskip("dask.array").from_array(X, chunks=((100, 370, 130), 64))
     return array.map_blocks(scipy.sparse.csr_matrix)
@@ -69,7 +62,7 @@ def open_mapped(X: Any, folder: Path) -> Any:
     return np.load(folder / "X.npy", mmap_mode="r")
 
 
-OPENERS = [open_h5py, open_zarr, open_sparse_dask, open_mapped, lambda X, _: Slices(X)]
+OPENERS = [open_h5py, open_sparse_dask, open_mapped, lambda X, _: Slices(X)]
 
 
 @pytest.mark.parametrize("opener", OPENERS)
@@ -120,16 +113,6 @@ def test_transform_and_score_read_blocks(
     assert X.largest == 70
     with pytest.raises(InvalidInputError, match="features"):
         scnn.transform(Slices(digits[:, :30]))
-
-
-def test_dtypes_and_refinement(digits: Any, small_chunks: None) -> None:
-    integers = np.round(16 * digits).astype(np.uint8)
-    lazy = network(alpha="mean").fit(Slices(integers))
-    assert lazy.components_.dtype == np.float64
-    assert_allclose(lazy.alpha_, network(alpha="mean").fit(integers).alpha_)
-    assert network().fit(Slices(digits.astype(np.float32))).components_.dtype == np.float32
-    refined = network(refine_max_iter=5).fit(Slices(digits))
-    assert refined.encoder_r2_ > network().fit(digits).encoder_r2_
 
 
 def test_sorted_data_are_mixed(monkeypatch: pytest.MonkeyPatch) -> None:

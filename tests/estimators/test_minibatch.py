@@ -232,14 +232,6 @@ def test_encoder_weight_and_kind_of_batches_may_change(digits: Any) -> None:
     assert -scnn.score(digits) < 1.1 * -network(encoder_weight=0).fit(digits).score(digits)
 
 
-def test_sums_with_float32_have_its_rounding_errors() -> None:
-    rng = np.random.default_rng(3)
-    scnn = MiniBatchSCNN(16, 0.05, random_state=0, n_jobs=1)
-    scnn.partial_fit((1e4 * rng.standard_normal((5, 8))).astype(np.float32))
-    scnn.partial_fit(rng.standard_normal((5, 8)))
-    assert np.isfinite(scnn.components_).all()
-
-
 def test_singular_gram_matrix_in_float32_without_a_ridge() -> None:
     rng = np.random.RandomState(0)
     X = (rng.standard_normal((2000, 20)) @ rng.standard_normal((20, 300))).astype(np.float32)
@@ -294,20 +286,6 @@ def test_snapshot_during_fit_is_a_fitted_network_that_can_continue(digits: Any) 
     (snapshot,) = snapshots
     assert_array_equal(snapshot.transform(digits), scnn.transform(digits))
     assert snapshot.partial_fit(digits).n_samples_seen_ == 1200
-
-
-def test_callback_of_partial_fit(digits: Any) -> None:
-    seen: list[tuple[int, int, int]] = []
-    scnn = network(callback=lambda now: seen.append((now.n_iter, now.max_iter, now.n_samples)))
-    for rows in (slice(0, 200), slice(200, 210)):
-        scnn.partial_fit(digits[rows])
-    assert seen == [(1, 1, 200), (2, 2, 10)]
-
-
-def test_default_batch_size_depends_on_the_encoder_weight(digits: Any) -> None:
-    scnn = network(encoder_weight=0, max_iter=1, max_no_improvement=None)
-    assert scnn.fit(digits).n_steps_ == 2
-    assert scnn.set_params(encoder_weight=1.0).fit(digits).n_steps_ == 1
 
 
 @pytest.mark.parametrize(

