@@ -123,15 +123,6 @@ def test_codes_are_the_thresholded_output(digits: Any, mode: str, positive: bool
     assert_allclose(
         copy.copy(scnn).set_params(fit_gains=False).transform(new), expected, atol=1e-12
     )
-    # The other forms of output contain the same codes.
-    sparse = scnn.set_params(sparse_output=True).transform(new)
-    assert_array_equal(sparse.toarray(), codes)
-    assert sparse.nnz == np.count_nonzero(codes)
-    if not positive:
-        split = scnn.set_params(split_sign=True).transform(new)
-        parts = np.hstack([np.maximum(codes, 0), np.maximum(-codes, 0)])
-        assert_array_equal(split.toarray(), parts)
-        assert_allclose(scnn.inverse_transform(split), scnn.reconstruct(new), atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -289,11 +280,3 @@ def test_combinations_that_are_refused(digits: Any) -> None:
     for parameters in ({"fit_decoder": True}, {"refine_max_iter": 2}):
         with pytest.raises(InvalidInputError, match="partial_fit requires fit_decoder=False"):
             MiniBatchSCNN(8, **parameters).partial_fit(digits)
-
-
-def test_warning_if_the_codes_reconstruct_nothing() -> None:
-    X = np.random.default_rng(0).standard_normal((300, 768))
-    with pytest.warns(UserWarning, match=r"reconstruct only .*encoder_r2_"):
-        scnn = SCNN(40, random_state=0).fit(X)
-    assert scnn.encoder_r2_ < 0.05
-    SCNN(40, random_state=0, transform_algorithm="lasso").fit(X)  # does not use the encoder

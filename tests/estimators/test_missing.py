@@ -44,18 +44,6 @@ def fitted(trained: SCNN) -> Any:
 # Training
 
 
-@pytest.mark.parametrize("fraction", [0.1, 0.8])
-@pytest.mark.parametrize("parameters", [{}, {"encoder_weight": 0.0}, {"positive_code": True}])
-def test_energy_never_increases(digits: Any, fraction: float, parameters: dict[str, Any]) -> None:
-    """``train`` raises EnergyIncreaseError after any step that increases the energy."""
-    X, _ = with_holes(digits[:300], fraction)
-    scnn = SCNN(24, random_state=0, max_iter=40, tol=1e-5, **parameters).fit(X)
-    assert np.all(np.diff(scnn.energy_path_) <= 0)
-    assert scnn.energy_ < 0.7 * scnn.energy_path_[0]
-    for array in (scnn.components_, scnn.encoder_, scnn.gains_):
-        assert np.isfinite(array).all()
-
-
 @pytest.mark.parametrize("cls", [SCNN, MiniBatchSCNN])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_missing_entries_are_predicted_better_than_by_means(
@@ -109,16 +97,6 @@ def test_streams_of_complete_and_incomplete_batches(digits: Any, weight: float) 
     assert 0.25 < np.mean(scnn.transform(X) != 0) < 0.35
     by_means = rms(np.broadcast_to(digits.mean(axis=0), X.shape), digits, missing)
     assert rms(scnn.reconstruct(X), digits, missing) < by_means
-
-
-def test_input_is_not_changed(digits: Any) -> None:
-    X, _ = with_holes(digits[:100])
-    before = X.copy()
-    scnn = SCNN(8, random_state=0, max_iter=5).fit(X).calibrate(X)
-    for algorithm in ALGORITHMS:
-        scnn.set_params(transform_algorithm=algorithm).reconstruct(X)
-    MiniBatchSCNN(8, random_state=0).partial_fit(X).partial_fit(X)
-    assert_array_equal(X, before)
 
 
 # Codes

@@ -69,15 +69,6 @@ def test_sparse_dense_and_threads_give_the_same_network() -> None:
     assert_allclose(sparse.score(X), dense.score(X.toarray()), rtol=1e-6)
 
 
-@pytest.mark.usefixtures("iterative")
-@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (2, 2), (5, 40)])
-def test_tiny_data(shape: tuple[int, int]) -> None:
-    X = np.random.default_rng(0).standard_normal(shape)
-    scnn = SCNN(2, alpha="0.1*max", random_state=0, max_iter=50).fit(X)
-    assert np.isfinite(scnn.energy_)
-    assert scnn.transform(X).shape == (shape[0], 2)
-
-
 # Streams
 
 

@@ -104,10 +104,12 @@ def test_codes(data: Rows, network: Network, n: int, single: bool) -> None:
 
 
 @given(rows(largest=20), networks(minibatch=True), st.booleans())
-@fuzz(15, part=0.4)
+@fuzz(25, part=0.6)
 def test_the_same_model_comes_back(data: Rows, network: Network, minibatch: bool) -> None:
     """The same seed, ``fit_transform`` and pickle give the same bits."""
     model, X, _ = fitted(MiniBatchSCNN if minibatch else SCNN, data, network)
+    check_network(model, data)
+    check_codes(model, replace(data.with_seed(1), n=N_ROWS))
     with watched():
         codes = dense(model.transform(X))
         assert_same_bits(model, clone(model).fit(X), "a second fit")
@@ -118,15 +120,6 @@ def test_the_same_model_comes_back(data: Rows, network: Network, minibatch: bool
         if minibatch and not (model.fit_decoder or model.refine_max_iter):  # refused otherwise
             X = data.with_seed(1).build()
             assert_same_bits(model.partial_fit(X), copied.partial_fit(X), "a pickled stream")
-
-
-@given(rows(largest=20), networks(minibatch=True))
-@fuzz(20, part=0.5)
-def test_minibatch_fit(data: Rows, network: Network) -> None:
-    model, _, _ = fitted(MiniBatchSCNN, data, network)
-    check_network(model, data)
-    assert len(model.energy_path_) == model.n_steps_, "energy_path_ has one entry per batch"
-    check_codes(model, replace(data.with_seed(1), n=N_ROWS))
 
 
 GAUSSIAN = Rows("gaussian", n=2, p=24, seed=625)

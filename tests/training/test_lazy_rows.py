@@ -131,25 +131,6 @@ def test_slices_that_contradict_the_shape_or_dtype(convert: Any, message: str) -
         LazyRows(Lazy(numbered(5), convert=convert)).read(slice(0, 5))
 
 
-def test_errors_of_the_source_say_which_rows() -> None:
-    def fail(_: Any) -> Any:
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone") as caught:
-        LazyRows(Lazy(numbered(5), convert=fail)).read(slice(1, 4))
-    assert "rows 1 to 4 of X" in caught.value.__notes__[0]
-
-
-def test_containers_in_memory_are_not_lazy() -> None:
-    import pandas as pd
-    import polars as pl
-
-    X = numbered(5)
-    frames = (pd.DataFrame(X), pd.Series(X[0]), pl.DataFrame(X), pl.Series(X[0]))
-    for in_memory in (X, X.tolist(), scipy.sparse.csr_array(X), *frames, "text", None):
-        assert not is_lazy(in_memory)
-
-
 @given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=8), n=st.integers(1, 30))
 def test_sample_does_not_depend_on_blocks(sizes: list[int], n: int) -> None:
     N = 1 + sum(sizes)

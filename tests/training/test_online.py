@@ -92,20 +92,6 @@ def test_encoder_of_each_batch_is_optimal_for_the_weighted_sums(digits: Any) -> 
     assert_allclose(UtX, stats_of(training).UtX, atol=1e-9 * np.abs(UtX).max())
 
 
-def test_update_of_the_dictionary_lowers_its_objective(digits: Any) -> None:
-    training = new_training(digits)
-    training.learn(digits[:300])
-    before = training.D
-    training.learn(digits[300:])
-    stats = stats_of(training)
-
-    def objective(D: Any) -> float:
-        return float(np.vdot(D @ D.T, stats.UtU) - 2 * np.vdot(D, stats.UtX))
-
-    assert objective(training.D) < objective(before)
-    assert np.linalg.norm(training.D, axis=1).max() < 1 + 1e-12
-
-
 @pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array])
 def test_large_batch_is_learned_in_parts_from_the_whole_batch(digits: Any, convert: Any) -> None:
     X = convert(digits)
