@@ -34,12 +34,8 @@ def spectra(N: int) -> Any:
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 @pytest.mark.parametrize("name", ["digits", "spectra", "heavy-tailed"])
 def test_fit_stops_by_itself_close_to_scnn(name: str, weight: float, digits: Any) -> None:
-    data = {
-        "digits": lambda: digits,
-        "spectra": lambda: spectra(1500),
-        "heavy-tailed": lambda: np.random.default_rng(0).standard_t(2, (1000, 12)),
-    }
-    X = data[name]()
+    heavy = np.random.default_rng(0).standard_t(2, (1000, 12))
+    X = {"digits": digits, "spectra": spectra(1500), "heavy-tailed": heavy}[name]
     parameters: Any = {"encoder_weight": weight, "encoder_ridge": 0.01, "random_state": 0}
     best = SCNN(16, **parameters).fit(X)
     scnn = MiniBatchSCNN(16, batch_size=150 if weight else 64, **parameters).fit(X)

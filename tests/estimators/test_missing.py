@@ -29,7 +29,7 @@ def rms(a: Any, b: Any, where: Any) -> float:
 
 
 @pytest.fixture(scope="module")
-def trained(digits: Any) -> SCNN:
+def trained(digits: Any) -> Any:
     return SCNN(24, random_state=0, max_iter=30).fit(digits[:400])
 
 

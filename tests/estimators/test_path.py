@@ -107,7 +107,8 @@ def test_one_warning_if_all_codes_will_be_zero(digits: Any, method: Any) -> None
 
 
 def test_each_network_of_the_path_is_as_good_as_a_separate_fit(digits: Any) -> None:
-    path = scnn_path(digits, 16, alphas=["0.02*max", 0.3, "0.06*max"], random_state=0)
+    alphas: Any = ["0.02*max", 0.3, "0.06*max"]
+    path = scnn_path(digits, 16, alphas=alphas, random_state=0)
     alpha_max = SCNN(16).alpha_max(digits)
     expected = sorted([0.02 * alpha_max, 0.3, 0.06 * alpha_max], reverse=True)
     assert_allclose([scnn.alpha_ for scnn in path], expected)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import scipy.sparse
 from hypothesis import strategies as st
 
@@ -28,10 +27,6 @@ def _outlier_row(rng: Generator, n: int, p: int) -> Any:
     X = rng.standard_normal((n, p))
     X[-1] *= 10.0 ** rng.integers(4, 7)
     return X
-
-
-def _zero_rows_and_columns(rng: Generator, n: int, p: int) -> Any:
-    return rng.standard_normal((n, p)) * (rng.random((n, 1)) < 0.6) * (rng.random((1, p)) < 0.6)
 
 
 def _scales(rng: Generator, n: int, p: int, shape: tuple[int, int]) -> Any:
@@ -51,7 +46,9 @@ KINDS: dict[str, Callable[[Generator, int, int], Any]] = {
     "column_scales": lambda rng, n, p: _scales(rng, n, p, (1, p)),
     "outlier_row": _outlier_row,
     "zeros": lambda rng, n, p: np.zeros((n, p)),
-    "zero_rows_and_columns": _zero_rows_and_columns,
+    "zero_rows_and_columns": lambda rng, n, p: (
+        rng.standard_normal((n, p)) * (rng.random((n, 1)) < 0.6) * (rng.random((1, p)) < 0.6)
+    ),
     "sparse_counts": lambda rng, n, p: rng.poisson(0.15, (n, p)).astype(np.float64),
     "integers": lambda rng, n, p: rng.integers(-5, 6, (n, p)).astype(np.float64),
     "booleans": lambda rng, n, p: (rng.random((n, p)) < 0.4).astype(np.float64),
@@ -60,12 +57,6 @@ KINDS: dict[str, Callable[[Generator, int, int], Any]] = {
 INTEGER_KINDS = ("one_hot", "sparse_counts", "integers", "booleans", "zeros")
 FLOATS = ("float64", "float64", "float32", "float16")
 DTYPES = ("float64", "float32", "float16", "int8", "int64", "uint8", "bool")
-
-
-def _read_only(X: Any) -> Any:
-    X = X.copy()
-    X.flags.writeable = False
-    return X
 
 
 def _sparse_input(X: Any) -> Any:
@@ -95,14 +86,12 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "fortran": np.asfortranarray,
     "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3],
     "reversed": lambda X: np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1],
-    "read_only": _read_only,
     "csr_matrix": lambda X: scipy.sparse.csr_matrix(_sparse_input(X)),
     "csc_array": lambda X: scipy.sparse.csc_array(_sparse_input(X)),
     "unsorted_csr": _unsorted_csr,
     "duplicated_csr": _duplicated_csr,
     "list": lambda X: X.tolist(),
     "pandas": lambda X: pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]),
-    "polars": lambda X: pl.DataFrame(X, schema=[f"x{i}" for i in range(X.shape[1])]),
 }
 
 
@@ -151,13 +140,8 @@ class Rows:
         return (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)).astype(np.float64)
 
     def precision(self) -> Any:
-        """The dtype of the codes: float32 for float32 input, otherwise float64.
-
-        scikit-learn does not look into the dtypes of polars columns and asks for float64.
-        """
+        """The dtype of the codes: float32 for float32 input, otherwise float64."""
         X = CONTAINERS[self.container](self.array())
-        if isinstance(X, pl.DataFrame):
-            return np.dtype(np.float64)
         dtype = X.dtype if hasattr(X, "dtype") else np.asarray(X).dtype
         return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 

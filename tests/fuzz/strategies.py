@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-
-from tests.fuzz.data import Rows, rows
 
 TINY, HUGE = 1e-300, 1e300
 FRACTIONS = [0.1, 0.01, 1e-3, 1e-7, 0.0, 0.5, 0.99, 1.0, 2.0]
@@ -74,18 +72,6 @@ def networks(draw: st.DrawFn, minibatch: bool = False) -> Network:
         parameters["threshold"] = "match"
     init = draw(st.sampled_from(["data", "array"]))
     return Network(draw(UNITS), draw(st.sampled_from(FRACTIONS)), init, parameters)
-
-
-@st.composite
-def batches(draw: st.DrawFn) -> list[Rows]:
-    """One to four batches with the same features, of different sizes, kinds and dtypes."""
-    first = draw(rows(largest=30))
-    later = draw(st.lists(rows(largest=30, p=first.p), max_size=3))
-    # A stream has one alpha, which must suit all batches: their scales stay within 1e3.
-    if abs(first.exponent) > 6:
-        return [first] + [replace(b, dtype="float64", exponent=first.exponent) for b in later]
-    low, high = first.exponent - 3, first.exponent + 3
-    return [first] + [replace(b, exponent=min(max(b.exponent, low), high)) for b in later]
 
 
 EXTREME: dict[str, st.SearchStrategy[Any]] = _ordinary | {
