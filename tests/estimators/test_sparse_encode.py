@@ -205,20 +205,6 @@ def test_coder_gives_the_codes_of_the_function(problem: Any, algorithm: str) -> 
     assert_allclose(coder.reconstruct(X), U @ D)
 
 
-@pytest.mark.parametrize("sparse_output", [False, True])
-def test_coder_splits_signs(problem: Any, sparse_output: bool) -> None:
-    X, D = problem
-    coder = SparseCoder(D, split_sign=True, sparse_output=sparse_output).fit(X)
-    V = coder.transform(X)
-    V = V.toarray() if sparse_output else V
-    U = SparseCoder(D).transform(X)
-    assert V.shape == (60, 80)
-    assert (V >= 0).all()
-    assert_array_equal(V[:, :40] - V[:, 40:], U)
-    assert_allclose(coder.inverse_transform(V), U @ D)
-    assert list(coder.get_feature_names_out()[[0, -1]]) == ["sparsecoder0_pos", "sparsecoder39_neg"]
-
-
 def test_coder_attributes_and_refusals(problem: Any) -> None:
     X, D = problem
     coder = SparseCoder(D.tolist()).fit(X)

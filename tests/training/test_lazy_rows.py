@@ -162,19 +162,3 @@ def test_prefetch_keeps_the_order_and_reads_one_ahead() -> None:
         assert i > 0 or second_is_read.wait(timeout=30)
         assert len(computed) <= i + 2
     assert received == list(range(6))
-
-
-def test_prefetch_raises_errors_in_their_turn_and_leaves_no_thread() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise OSError("unreadable")
-
-    before = threading.active_count()
-    incoming = prefetch(items())
-    assert next(incoming) == 1
-    with pytest.raises(OSError, match="unreadable"):
-        next(incoming)
-    closed = prefetch(iter(range(1000)))
-    next(closed)
-    closed.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == before
