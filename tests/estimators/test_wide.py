@@ -1,25 +1,21 @@
-"""SCNN and MiniBatchSCNN on wide data: the iterative C step gives the results of the direct one."""
+"""SCNN and MiniBatchSCNN on wide data: the iterative C step, and streams without XᵀX."""
 
-from pathlib import Path
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
-from lincode.core.stream_gram import StreamGram
-from numpy.testing import assert_allclose
-from sklearn.exceptions import ConvergenceWarning
+from numpy.testing import assert_allclose, assert_array_equal
 
-import lincode
 from lincode import SCNN, MiniBatchSCNN
-from lincode.exceptions import InvalidInputError
-from lincode.rows import memory
+from lincode.training import rows
 
 
 @pytest.fixture
 def iterative(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the iterative factor for data of any size."""
-    monkeypatch.setattr(memory, "MAX_DIRECT_BYTES", 0)
+    monkeypatch.setattr(rows, "MAX_DIRECT_BYTES", 0)
 
 
 def texts(N: int, p: int, dtype: Any = np.float64, seed: int = 0) -> Any:
@@ -33,9 +29,15 @@ def texts(N: int, p: int, dtype: Any = np.float64, seed: int = 0) -> Any:
     return scipy.sparse.csr_array((X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype))
 
 
-@pytest.mark.parametrize("shape", [(300, 120), (120, 300)])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("options", [{}, {"encoder_ridge": 0.0}, {"positive_code": True}])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "options"),
+    [
+        ((300, 120), np.float64, {}),
+        ((120, 300), np.float32, {}),
+        ((120, 300), np.float64, {"encoder_ridge": 0.0}),
+        ((300, 120), np.float64, {"positive_code": True}),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:.*poor features")  # the encoder overfits without a ridge
 def test_same_network_as_with_the_direct_factor(
     request: pytest.FixtureRequest, shape: tuple[int, int], dtype: Any, options: dict[str, Any]
@@ -56,93 +58,52 @@ def test_same_network_as_with_the_direct_factor(
 
 
 @pytest.mark.usefixtures("iterative")
-def test_sparse_and_dense_rows_give_the_same_network() -> None:
+def test_sparse_dense_and_threads_give_the_same_network() -> None:
     X = texts(150, 100)
-    sparse, dense = (SCNN(8, random_state=0).fit(A) for A in (X, X.toarray()))
+    sparse, two, dense = (
+        SCNN(70, tol=1e-2, random_state=0, n_jobs=n).fit(A)
+        for A, n in ((X, 1), (X, 2), (X.toarray(), 1))
+    )
+    assert_array_equal(sparse.encoder_, two.encoder_)
     assert_allclose(sparse.energy_, dense.energy_, rtol=1e-6)
     assert_allclose(sparse.score(X), dense.score(X.toarray()), rtol=1e-6)
-
-
-@pytest.mark.usefixtures("iterative")
-def test_threads_do_not_change_the_result() -> None:
-    X = texts(150, 100)
-    one, two = (SCNN(70, max_iter=3, tol=0.0, random_state=0, n_jobs=n) for n in (1, 2))
-    for scnn in (one, two):
-        with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
-            scnn.fit(X)
-    np.testing.assert_array_equal(one.encoder_, two.encoder_)
-
-
-@pytest.mark.usefixtures("iterative")
-@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (2, 2), (5, 40)])
-def test_tiny_data(shape: tuple[int, int]) -> None:
-    X = np.random.default_rng(0).standard_normal(shape)
-    scnn = SCNN(2, alpha="0.1*max", random_state=0, max_iter=50).fit(X)
-    assert np.isfinite(scnn.energy_)
-    assert scnn.transform(X).shape == (shape[0], 2)
-
-
-@pytest.mark.usefixtures("iterative")
-def test_warm_start_and_refinement() -> None:
-    X = texts(200, 150)
-    scnn = SCNN(8, random_state=0, refine_max_iter=3).fit(X)
-    energy = scnn.energy_
-    scnn.set_params(warm_start=True).fit(X)
-    assert scnn.energy_ <= energy * (1 + 1e-6)
-
-
-@pytest.mark.usefixtures("iterative")
-def test_solver_of_the_paper_needs_the_direct_factor() -> None:
-    with pytest.raises(InvalidInputError, match="use solver='auto'"):
-        SCNN(4, solver="paper").fit(texts(30, 20))
 
 
 # Streams
 
 
-def test_stream_is_close_to_the_exact_one(request: pytest.FixtureRequest) -> None:
-    X = texts(900, 150)
-    options: dict[str, Any] = {"batch_size": 300, "random_state": 0, "max_no_improvement": None}
-    exact = MiniBatchSCNN(10, max_iter=3, **options).fit(X)
-    request.getfixturevalue("iterative")
-    wide = MiniBatchSCNN(10, max_iter=3, **options).fit(X)
-    gram = wide._stream.XtX
-    assert isinstance(gram, StreamGram)
-    assert gram.B.shape == (64, 150)
-    assert_allclose(wide.energy_, exact.energy_, rtol=0.01)
-    assert_allclose(wide.score(X), exact.score(X), rtol=0.01)
-    # The reported energy is that of the batch itself.
-    assert_allclose(wide.energy_, -wide.score(X), rtol=0.05)
-
-
-@pytest.mark.parametrize("partial", [False, True])
-def test_stream_without_encoder_weight(request: pytest.FixtureRequest, partial: bool) -> None:
-    X = texts(900, 150)
-
-    def trained() -> MiniBatchSCNN:
-        model = MiniBatchSCNN(10, encoder_weight=0.0, random_state=0, half_life=float("inf"))
-        if not partial:
-            return model.fit(X)
-        return model.partial_fit(X[:500]).partial_fit(X[500:])
-
-    exact = trained()
-    request.getfixturevalue("iterative")
-    wide = trained()
-    assert_allclose(wide.components_, exact.components_, atol=1e-9)
-    assert wide.encoder_ridge_ == exact.encoder_ridge_
-    outputs, expected = X @ wide.encoder_.T, X @ exact.encoder_.T
-    # After fit, XᵀX is that of a sample; after partial_fit, that of earlier parts is approximate.
-    error = np.linalg.norm(outputs - expected) / np.linalg.norm(expected)
-    assert error < (0.2 if partial else 1e-4)
-
-
 @pytest.mark.usefixtures("iterative")
-def test_stream_is_saved_and_continued(tmp_path: Path) -> None:
-    X = texts(400, 150, np.float32)
-    model = MiniBatchSCNN(8, random_state=0).partial_fit(X[:200])
-    lincode.save(model, tmp_path / "wide.skops")
-    loaded = lincode.load(tmp_path / "wide.skops")
-    for network in (model, loaded):
-        network.partial_fit(X[200:])
-    np.testing.assert_array_equal(loaded.encoder_, model.encoder_)
-    assert loaded._stream.XtX.n_rows == 400
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_wide_stream_is_plain_dictionary_learning_with_an_encoder_for_its_codes(
+    method: str,
+) -> None:
+    X = texts(600, 150)
+    scnn = MiniBatchSCNN(10, batch_size=150, random_state=0, encoder_ridge=0.3)
+    plain = MiniBatchSCNN(10, batch_size=150, random_state=0, encoder_ridge=0.3, encoder_weight=0)
+    for network in (scnn, plain):
+        if method == "fit":
+            network.fit(X)
+        else:
+            network.partial_fit(X[:300]).partial_fit(X[300:])
+    assert_array_equal(scnn.components_, plain.components_)
+    U = scnn.set_params(transform_algorithm="lasso").transform(X)
+    A = X.toarray()
+    XtX = A.T @ A
+    ridge = 0.3 * np.trace(XtX) / np.linalg.matrix_rank(XtX)
+    C = np.linalg.solve(XtX + ridge * np.eye(150), A.T @ U).T
+    # After ``partial_fit`` the dictionary is not converged: its last step comes after the codes.
+    tol = 0.01 if method == "fit" else 0.15
+    assert np.linalg.norm(X @ (scnn.encoder_ - C).T) < tol * np.linalg.norm(X @ C.T)
+
+
+@pytest.mark.filterwarnings("ignore:.*poor features")  # there are few rows
+def test_pickled_wide_stream_continues_identically() -> None:
+    """With this number of features, XᵀX is too large."""
+    X = texts(60, 9_500, np.float32)
+    scnn = MiniBatchSCNN(4, random_state=0).partial_fit(X[:40])
+    restored = pickle.loads(pickle.dumps(scnn))
+    for network in (scnn, restored):
+        network.partial_fit(X[40:])
+    assert scnn.n_samples_seen_ == 60
+    for name in ("components_", "encoder_", "gains_"):
+        assert_array_equal(getattr(restored, name), getattr(scnn, name))
