@@ -8,13 +8,15 @@ If a chunk does not have this version, its codes follow from the rows alone, by 
 
 from __future__ import annotations
 
+import ctypes
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -68,6 +70,7 @@ class ChunkRows(MemoryRows):
     """The rows of a chunk and a version of their codes, processed by one thread."""
 
     def __init__(self, X: Rows, U: Array) -> None:
+        _reuse_memory()
         # The memory is not checked, because Dask limits that of a worker.
         self.X, self.U, self.penalties, self.n_threads = X, U, None, 1
 
@@ -122,6 +125,22 @@ class Chunk:
         if recipe.problem is not None:  # the solution takes long
             self.codes = self.codes | {version: (rows.U.copy(), residual)}
         return rows
+
+
+@cache
+def _reuse_memory() -> None:
+    """Let the C library keep freed memory for the next arrays, up to 128 MiB.
+
+    Dask starts workers with a setting by which it returns memory at once. The U step then spends
+    half of its time waiting for new memory.
+    """
+    if sys.platform == "linux":
+        try:
+            mallopt = ctypes.CDLL(None).mallopt
+        except AttributeError:  # not glibc
+            return
+        mallopt(-3, 32 * 2**20)  # M_MMAP_THRESHOLD
+        mallopt(-1, 128 * 2**20)  # M_TRIM_THRESHOLD
 
 
 class Part(NamedTuple):
@@ -290,13 +309,19 @@ class DaskRows:
             return self._received(chosen, results(self.client, futures)[0])
 
     def _received(self, chosen: list[int], part: Part) -> Any:
-        """Return a value, and remember which workers have the codes."""
+        """Return a value, and remember which workers have the codes.
+
+        Dask keeps a copy where a moved chunk was before, with older codes or none. With a new key
+        there is only one chunk.
+        """
         for i, home in zip(chosen, part.homes, strict=True):
-            self.homes[i] = home
+            if home != self.homes[i]:
+                self.homes[i] = home
+                [self.chunks[i]] = self._submit(_identity, [i], [])
         return part.value
 
     def _submit(
-        self, task: Callable[..., Part], chosen: list[int], arguments: list[list[Any]]
+        self, task: Callable[..., Any], chosen: list[int], arguments: list[list[Any]]
     ) -> list[Future]:
         """Submit the tasks of some chunks, with one message for each worker that has codes.
 
@@ -398,6 +423,10 @@ class DaskRows:
         """Return X − U D for the (at most) k rows where it is longest, the longest first."""
         combine = partial(longest_rows, k)
         return np.asarray(self._run("largest_residuals", self._send(D), k, combine=combine))
+
+
+def _identity(chunk: Chunk) -> Any:
+    return chunk
 
 
 def _unpickle(*parts: bytes) -> Any:
