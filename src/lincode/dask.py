@@ -20,7 +20,7 @@ from lincode.training.threads import thread_count
 try:
     import dask
     import dask.array as da
-    from distributed import Client, get_client
+    from distributed import get_client
 
     from lincode.training.dask_rows import Chunk, DaskRows, cluster_errors, results
 except ModuleNotFoundError as error:
@@ -77,20 +77,20 @@ class SCNN(local.SCNN):
                 f"X must be a Dask array or data frame, got {type(X).__name__}; use lincode.SCNN"
                 " for data in memory, or dask.array.from_array."
             )
-        client, X = current_client(), check_collection(self, X, reset=reset)
-        m, make = self._n_units(X.shape[1]), dask.delayed(make_chunk)
+        client, X = get_client(), check_collection(self, X, reset=reset)
+        p, make = X.shape[1], dask.delayed(make_chunk)
+        m = self._n_units(p)
         with cluster_errors(client):
             parts = [make(blocks, m, X.dtype) for blocks in row_blocks(X)]
             chunks = client.compute(parts, retries=2)
-        rows = DaskRows(client, chunks, m, X.dtype, thread_count(self.n_jobs))
-        for scan, end in zip(rows.scans, rows.ends, strict=True):
-            if not np.isfinite(scan.largest):
+        rows = DaskRows(client, chunks, m, p, X.dtype, thread_count(self.n_jobs))
+        for n, largest, end in zip(rows.sizes, rows.largest, rows.ends, strict=True):
+            if not np.isfinite(largest):
                 raise InvalidInputError(
-                    f"X contains NaN or infinity in rows {end - scan.n} to {end - 1}. Missing"
-                    " entries are not supported on a cluster; use lincode.SCNN, or replace these"
-                    " values."
+                    f"X contains NaN or infinity in rows {end - n} to {end - 1}. Missing entries"
+                    " are not supported on a cluster; use lincode.SCNN, or replace these values."
                 )
-        check_scale(rows, max(scan.largest for scan in rows.scans))
+        check_scale(rows, max(rows.largest))
         return rows
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
@@ -142,7 +142,7 @@ class SCNN(local.SCNN):
         if not is_collection(X):
             return super().score(X)
         model = dask.delayed(self._worker_model(), pure=True)
-        X, client = check_collection(self, X, reset=False), current_client()
+        X, client = check_collection(self, X, reset=False), get_client()
         parts = [dask.delayed(_score)(block, model) for block in X.to_delayed().ravel()]
         with cluster_errors(client):
             n, totals = zip(*results(client, client.compute(parts, retries=2)), strict=True)
@@ -167,16 +167,6 @@ class SCNN(local.SCNN):
     def _input_names(self) -> Any:
         default = [f"x{i}" for i in range(self.n_features_in_)]
         return getattr(self, "feature_names_in_", default)
-
-
-def current_client() -> Client:
-    """Return the current client."""
-    try:
-        return get_client()
-    except ValueError as error:
-        raise InvalidInputError(
-            "there is no Dask client; create one with distributed.Client(...)."
-        ) from error
 
 
 def is_collection(X: Any) -> bool:
@@ -231,18 +221,13 @@ def row_blocks(X: da.Array) -> list[list[Any]]:
 
 def make_chunk(blocks: list[Any], m: int, dtype: Any) -> Chunk:
     """Return the chunk of consecutive blocks: arrays or sparse matrices."""
-    sparse = map(scipy.sparse.issparse, blocks)
-    return Chunk(
-        stack(
-            [
-                canonical_rows(scipy.sparse.csr_matrix(block, dtype=dtype))
-                if is_sparse
-                else np.ascontiguousarray(block, dtype=dtype)
-                for block, is_sparse in zip(blocks, sparse, strict=True)
-            ]
-        ),
-        m,
-    )
+    rows = [
+        canonical_rows(scipy.sparse.csr_matrix(block, dtype=dtype))
+        if scipy.sparse.issparse(block)
+        else np.ascontiguousarray(block, dtype=dtype)
+        for block in blocks
+    ]
+    return Chunk(stack(rows), m)
 
 
 def lazy_result(method: str, model: Any, X: Any, samples: da.Array, names: Any) -> Any:
