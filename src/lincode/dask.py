@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.arrays import canonical_rows, sample_indices, stack
+from lincode.core.arrays import canonical_rows, sample_indices
 from lincode.core.energy import lam_max
 from lincode.core.threshold import n_calibration_rows
 from lincode.estimators import scnn as local
@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
 __all__ = ["SCNN"]
 
 MIN_CHUNK_ROWS = 2048
-"""Consecutive blocks of an array with fewer rows are joined for training."""
+"""If all blocks of an array have fewer rows, they are joined for training."""
 
 
 class SCNN(local.SCNN):
@@ -78,10 +78,12 @@ class SCNN(local.SCNN):
                 " for data in memory, or dask.array.from_array."
             )
         client, X = get_client(), check_collection(self, X, reset=reset)
+        if max(X.chunks[0]) < MIN_CHUNK_ROWS:
+            X = X.rechunk({0: MIN_CHUNK_ROWS})
         p, make = X.shape[1], dask.delayed(make_chunk)
         m = self._n_units(p)
         with cluster_errors(client):
-            parts = [make(blocks, m, X.dtype) for blocks in row_blocks(X)]
+            parts = [make(block, m, X.dtype) for block in X.to_delayed().ravel()]
             chunks = client.compute(parts, retries=2)
         rows = DaskRows(client, chunks, m, p, X.dtype, thread_count(self.n_jobs))
         for n, largest, end in zip(rows.sizes, rows.largest, rows.ends, strict=True):
@@ -153,16 +155,18 @@ class SCNN(local.SCNN):
     def to_local(self) -> local.SCNN:
         """Return a copy as :class:`lincode.SCNN`, which needs no cluster."""
         check_is_fitted(self)
-        model = local.SCNN()
-        vars(model).update(copy.deepcopy(vars(self)))
+        model = local.SCNN(**self.get_params(deep=False))
+        for name, value in vars(self).items():
+            if name.endswith("_"):
+                setattr(model, name, copy.deepcopy(value))
         return model
 
-    def _worker_model(self) -> local.SCNN:
+    def _worker_model(self) -> Any:
         """Return the estimator that is sent to the workers, where features have no names."""
         self._check_parameters()
-        model = copy.copy(self).set_params(callback=None, init="data", random_state=None).to_local()
-        vars(model).pop("feature_names_in_", None)
-        return model.set_params(n_jobs=1, verbose=0)
+        model = self.to_local()
+        model.__dict__.pop("feature_names_in_", None)
+        return model.set_params(n_jobs=1, verbose=0, callback=None, init="data", random_state=None)
 
     def _input_names(self) -> Any:
         default = [f"x{i}" for i in range(self.n_features_in_)]
@@ -195,39 +199,21 @@ def check_collection(estimator: Any, X: Any, *, reset: bool) -> da.Array:
         example = pd.DataFrame(np.zeros((1, len(X.columns))), columns=X.columns)
         check_rows(estimator, example, reset=reset)
         return X.astype(dtype).to_dask_array()
-    if X.ndim != 2:
-        raise InvalidInputError(f"X must have two dimensions, got shape {X.shape}.")
-    if X.numblocks[1] != 1 or np.isnan(X.shape[1]):
+    if X.ndim != 2 or X.numblocks[1] != 1 or np.isnan(X.shape[1]):
         raise InvalidInputError(
-            "each block of X must contain all features, and their number must be known; use"
-            " X.rechunk({1: -1}) or X.compute_chunk_sizes()."
+            "X must have two dimensions, and each block must contain all features; got chunks of"
+            f" shape {X.chunksize} for shape {X.shape}. Use X.rechunk({{1: -1}}), or"
+            " X.compute_chunk_sizes() if the number of features is not known."
         )
     check_rows(estimator, np.zeros((1, X.shape[1])), reset=reset)
     return X.astype(dtype)
 
 
-def row_blocks(X: da.Array) -> list[list[Any]]:
-    """Return the blocks of X in groups of consecutive blocks with enough rows."""
-    groups: list[list[Any]] = []
-    n_rows = MIN_CHUNK_ROWS
-    for block, n in zip(X.to_delayed().ravel(), X.chunks[0], strict=True):
-        if not n_rows < MIN_CHUNK_ROWS:  # the number may not be known
-            groups.append([])
-            n_rows = 0
-        groups[-1].append(block)
-        n_rows += n
-    return groups
-
-
-def make_chunk(blocks: list[Any], m: int, dtype: Any) -> Chunk:
-    """Return the chunk of consecutive blocks: arrays or sparse matrices."""
-    rows = [
-        canonical_rows(scipy.sparse.csr_matrix(block, dtype=dtype))
-        if scipy.sparse.issparse(block)
-        else np.ascontiguousarray(block, dtype=dtype)
-        for block in blocks
-    ]
-    return Chunk(stack(rows), m)
+def make_chunk(block: Any, m: int, dtype: Any) -> Chunk:
+    """Return the chunk of a block, which is an array or a sparse matrix."""
+    if scipy.sparse.issparse(block):
+        return Chunk(canonical_rows(scipy.sparse.csr_matrix(block, dtype=dtype)), m)
+    return Chunk(np.ascontiguousarray(block, dtype=dtype), m)
 
 
 def lazy_result(method: str, model: Any, X: Any, samples: da.Array, names: Any) -> Any:

@@ -8,6 +8,7 @@ If a chunk does not have this version, its codes follow from the rows alone, by 
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import pickle
 import sys
@@ -31,7 +32,12 @@ from lincode.core.lasso import CodeProblem
 from lincode.core.ridge import EncoderFactor, factor_gram, factor_transposed
 from lincode.core.threshold import Thresholding
 from lincode.exceptions import ClusterError, InvalidInputError
-from lincode.training.rows import MAX_DIRECT_BYTES, MemoryRows, direct_factor_bytes
+from lincode.training.rows import (
+    MAX_DIRECT_BYTES,
+    MemoryRows,
+    _longest_rows,
+    direct_factor_bytes,
+)
 from lincode.training.threads import blas_threads
 
 WAIT_SECONDS = 60.0
@@ -55,13 +61,44 @@ class Recipe(NamedTuple):
     problem: CodeProblem | None = None
 
 
-class ChunkRows(MemoryRows):
-    """The rows of a chunk and a version of their codes, processed by one thread."""
+class Chunk(MemoryRows):
+    """Some consecutive rows of X with one or two versions of their codes.
 
-    def __init__(self, X: Rows, U: Array) -> None:
+    Arrays are replaced and never changed in place, because Dask may be sending the chunk to another
+    worker at the same time. The codes are sent with the rows.
+    """
+
+    def __init__(self, X: Rows, m: int, penalties: Array | None = None) -> None:
         # The memory is not checked, because Dask limits that of a worker.
-        self.X, self.U, self.penalties, self.n_threads = X, U, None, 1
+        self.X, self.penalties, self.n_threads = X, penalties, 1
+        self.U = np.zeros((0, m), X.dtype)
+        self.codes: dict[int, Array] = {}
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the rows and of one version of the codes, for Dask's accounting."""
+        X, U = self.X, self.U
+        arrays = [X.data, X.indices, X.indptr] if scipy.sparse.issparse(X) else [X]
+        return int(sum(A.nbytes for A in arrays) + X.shape[0] * U.shape[1] * U.itemsize)
+
+    def at(self, version: int, recipe: Recipe) -> Chunk:
+        """Return a copy of the chunk whose U is a version of the codes."""
         _reuse_memory()
+        rows = copy.copy(self)
+        if version in self.codes:
+            rows.U = self.codes[version].copy()
+            return rows
+        rows.U = np.zeros((self.X.shape[0], self.U.shape[1]), self.X.dtype)
+        C, rule, problem = recipe
+        if problem is not None and problem.mu > 0:
+            # W = D/p + η C/m, the atoms of the problem are D/√p, and μ = η/m.
+            C = (problem.W - problem.D / problem.D.shape[1] ** 0.5) / problem.mu
+            rule = Thresholding("soft", problem.tau / problem.mu, positive=problem.positive)
+        if C is not None and rule is not None:
+            rows.set_codes(C, rule)
+        if problem is not None:
+            rows.update_codes(problem, tol=LOST_TOL, max_iter=MAX_LOST_STEPS)
+            self.codes = self.codes | {version: rows.U.copy()}
+        return rows
 
     def scan(self) -> list[tuple[int, float, RowLengths]]:
         """Return the number of rows, the largest absolute value and the lengths."""
@@ -72,18 +109,6 @@ class ChunkRows(MemoryRows):
         """Compute XᵀX."""
         with blas_threads(1):
             return gram(self.X)
-
-    def apply(self, recipe: Recipe) -> None:
-        """Set the codes, which are zero, by a recipe."""
-        C, rule, problem = recipe
-        if problem is not None and problem.mu > 0:
-            # W = D/p + η C/m, the atoms of the problem are D/√p, and μ = η/m.
-            C = (problem.W - problem.D / problem.D.shape[1] ** 0.5) / problem.mu
-            rule = Thresholding("soft", problem.tau / problem.mu, positive=problem.positive)
-        if C is not None and rule is not None:
-            self.set_codes(C, rule)
-        if problem is not None:
-            self.update_codes(problem, tol=LOST_TOL, max_iter=MAX_LOST_STEPS)
 
 
 @cache
@@ -99,34 +124,6 @@ def _reuse_memory() -> None:
         mallopt(-1, 128 * 2**20)  # M_TRIM_THRESHOLD
 
 
-class Chunk:
-    """Some consecutive rows of X with one or two versions of their codes.
-
-    Arrays are replaced and never changed in place, because Dask may be sending the chunk to another
-    worker at the same time. The codes are sent with the rows.
-    """
-
-    def __init__(self, X: Rows, m: int) -> None:
-        self.X, self.m = X, m
-        self.codes: dict[int, Array] = {}
-
-    def __sizeof__(self) -> int:
-        """Return the bytes of the rows and of one version of the codes, for Dask's accounting."""
-        X = self.X
-        arrays = [X.data, X.indices, X.indptr] if scipy.sparse.issparse(X) else [X]
-        return int(sum(A.nbytes for A in arrays) + X.shape[0] * self.m * X.dtype.itemsize)
-
-    def rows(self, version: int, recipe: Recipe) -> ChunkRows:
-        """Return the rows with a version of the codes, which may be changed in place."""
-        if version in self.codes:
-            return ChunkRows(self.X, self.codes[version].copy())
-        rows = ChunkRows(self.X, np.zeros((self.X.shape[0], self.m), self.X.dtype))
-        rows.apply(recipe)
-        if recipe.problem is not None:  # the solution took long
-            self.codes = self.codes | {version: rows.U.copy()}
-        return rows
-
-
 class Part(NamedTuple):
     """A result for some chunks, and the addresses of the workers that have their codes."""
 
@@ -135,8 +132,8 @@ class Part(NamedTuple):
 
 
 def call(method: str, chunk: Chunk, version: int, recipe: Recipe, *arguments: Any) -> Part:
-    """Call a method of ``ChunkRows`` for a version of the codes."""
-    rows = chunk.rows(version, recipe)
+    """Call a method of a chunk for a version of the codes."""
+    rows = chunk.at(version, recipe)
     return Part(getattr(rows, method)(*arguments), (get_worker().address,))
 
 
@@ -146,10 +143,10 @@ def update_codes(
     """Do the U step from a version of the codes to a new one, and keep another version."""
     assert update.problem is not None
     if new in chunk.codes:  # Dask runs a task again if its result was lost
-        rows = chunk.rows(new, update)
+        rows = chunk.at(new, update)
         stats = replace(rows.stats(), residual=rows.code_residual(update.problem))
     else:
-        rows = chunk.rows(version, recipe)
+        rows = chunk.at(version, recipe)
         stats = rows.update_codes(update.problem, **options)
         chunk.codes = {v: U for v, U in chunk.codes.items() if v == kept} | {new: rows.U}
     return Part(stats, (get_worker().address,))
@@ -161,14 +158,14 @@ def combine_parts(combine: Callable[[list[Any]], Any], *parts: Part) -> Part:
     return Part(combine(list(values)), sum(homes, ()))
 
 
-def longest_rows(k: int, parts: list[Array]) -> Array:
-    """Return the k longest rows. Of equally long rows, those of an earlier chunk come first."""
-    R = np.concatenate(parts)
-    return R[np.argsort(-np.einsum("ij,ij->i", R, R), kind="stable")[:k]]
+def add_all(parts: list[Any]) -> Any:
+    """Return the sum of arrays, statistics or lists, in their order."""
+    return reduce(add, parts)
 
 
-def _identity(value: Any) -> Any:
-    return value
+def longest_of(k: int, parts: list[Array]) -> Array:
+    """Return the k longest rows."""
+    return _longest_rows(np.concatenate(parts), k)
 
 
 def _unpickle(*parts: bytes) -> Any:
@@ -228,20 +225,10 @@ def _has_workers(client: Client) -> bool:
 
 
 class DaskRows:
-    """The row source of chunks on a Dask cluster. The codes stay on the workers.
+    """The row source of chunks on a Dask cluster: futures of ``Chunk``, in the order of the rows.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    chunks : list of Future
-        Futures of ``Chunk``, in the order of the rows. Empty chunks are dropped.
-    m, p : int
-        The number of units and of features. The codes are zero at first.
-    dtype : dtype
-        The dtype of the rows.
-    n_threads : int
-        The number of threads of the client that process a ``subset``.
+    Empty chunks are dropped. ``n_threads`` is the number of threads of the client that process a
+    ``subset``.
     """
 
     def __init__(
@@ -271,26 +258,27 @@ class DaskRows:
         parts: list[Any] = [data[i : i + MESSAGE_BYTES] for i in range(0, len(data), MESSAGE_BYTES)]
         with cluster_errors(self.client):
             if len(parts) > 1:
-                parts = [self.client.submit(_identity, part, pure=False) for part in parts]
+                parts = [self.client.submit(bytes, part, pure=False) for part in parts]
             return self.client.submit(_unpickle, *parts, pure=False)
 
     def _run(
         self,
         task: str | Callable[..., Part],
         *arguments: Any,
-        combine: Callable[[list[Any]], Any] = partial(reduce, add),
+        combine: Callable[[list[Any]], Any] = add_all,
         own: dict[int, Any] | None = None,
     ) -> Any:
         """Return the combined results for the present codes, in the order of the chunks.
 
-        The task is a function of a chunk or a method of ``ChunkRows``. With ``own`` it runs for
+        The task is a function of a chunk or a method of ``Chunk``. With ``own`` it runs for
         some chunks, with an argument for each, and the results are combined in the client.
         """
         task = partial(call, task) if isinstance(task, str) else task
         chosen = list(range(len(self.chunks)) if own is None else own)
         columns = [[a] * len(chosen) for a in (*self._codes, *arguments)]
+        columns += [] if own is None else [list(own.values())]
         with cluster_errors(self.client):
-            futures = self._submit(task, chosen, columns + ([] if own is None else [[*own.values()]]))
+            futures = self._submit(task, chosen, columns)
             while own is None and len(futures) > 1:
                 submit = partial(self.client.submit, combine_parts, combine, pure=False, retries=2)
                 futures = [submit(*futures[i : i + FAN_IN]) for i in range(0, len(futures), FAN_IN)]
@@ -300,7 +288,7 @@ class DaskRows:
                     # Where a moved chunk was before there is a copy without the new codes. Only
                     # the moved chunk is kept, because it has a new key.
                     self.homes[i] = home
-                    [self.chunks[i]] = self._submit(_identity, [i], [])
+                    [self.chunks[i]] = self._submit(copy.copy, [i], [])
         return total.value
 
     def _submit(
@@ -384,5 +372,6 @@ class DaskRows:
         return float(self._run("code_residual", self._send(problem), combine=max))
 
     def largest_residuals(self, D: Array, k: int) -> Array:
-        combine = partial(longest_rows, k)
-        return np.asarray(self._run("largest_residuals", self._send(D), k, combine=combine))
+        arguments = self._send(D), k
+        longest = self._run("largest_residuals", *arguments, combine=partial(longest_of, k))
+        return np.asarray(longest)
