@@ -1,1 +1,0 @@
-"""Where rows are stored: each module implements the protocol of ``protocol.py``."""
