@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,14 +73,6 @@ def test_other_containers_give_the_same_result(X: Any, name: str) -> None:
     assert_allclose(codes, reference.transform(X), atol=1e-8)
     assert_allclose(scnn.score(other), reference.score(X))
     assert_allclose(scnn.alpha_max(other), reference.alpha_max(X))
-
-
-def test_memory_mapped_data_are_read_and_not_changed(X: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    scnn = fit(mapped)
-    assert_array_equal(scnn.components_, fit(X).components_)
-    assert_array_equal(scnn.transform(mapped), scnn.transform(X))
 
 
 def test_sparse_input_is_never_converted_to_one_dense_array(
@@ -247,7 +238,10 @@ DATA: dict[str, tuple[Any, str]] = {
     "a column of NaN": (np.array([[1, np.nan]]), r"features \[1\] are NaN; remove such features"),
     "only NaN": (np.full((2, 2), np.nan), "all entries of X are NaN"),
     "infinity": (np.array([[1, -np.inf]]), "Input X contains infinity"),
-    "NaN in CSR": (scipy.sparse.csr_array([[1, np.nan]]), r"sparse X must not contain NaN.*toarray"),
+    "NaN in CSR": (
+        scipy.sparse.csr_array([[1, np.nan]]),
+        r"sparse X must not contain NaN.*toarray",
+    ),
     "too large": (np.array([[1, -1e150]]), r"largest absolute value .*; got 1e\+150\. Divide X"),
     "too small": (np.array([[0, 1e-150]]), r"largest absolute value .*; got 1e-150\. Divide X"),
     "too large for float32": (np.full((2, 2), 1e30, np.float32), "float32 cannot represent"),
@@ -314,12 +308,13 @@ def test_parameters_and_data_are_checked_in_transform_and_score(X: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hard", "soft", "top_k"])
-@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array])
-def test_samples_whose_codes_overflow_are_refused(X: Any, mode: str, convert: Any) -> None:
+def test_samples_whose_codes_overflow_are_refused(X: Any, mode: str) -> None:
     model = fit(X, threshold_mode=mode, tol=1e-1)
     model.encoder_[1] = 1
-    with pytest.raises(InvalidInputError, match="too large for float64; divide X by a number"):
-        model.transform(convert(np.full((5, 64), 1e308)))
+    huge = np.full((5, 64), 1e308)
+    for samples in (huge, scipy.sparse.csr_array(huge)):
+        with pytest.raises(InvalidInputError, match="too large for float64; divide X by a number"):
+            model.transform(samples)
 
 
 def test_reconstructions_that_overflow_are_refused() -> None:
@@ -332,20 +327,21 @@ def test_reconstructions_that_overflow_are_refused() -> None:
 
 
 def test_weight_that_float32_cannot_represent(X: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"encoder_weight=1e.40 leads to numbers that float"):
+    with pytest.raises(
+        InvalidInputError, match=r"encoder_weight=1e.40 leads to numbers that float"
+    ):
         fit(X.astype(np.float32), encoder_weight=1e40)
     with pytest.warns(UserWarning, match=r"all codes will be zero: alpha is 1e.40"):
         fit(X.astype(np.float32), alpha=1e40)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda masked: sparse_encode(FRAME, masked),
-        lambda masked: SparseCoder(masked).fit(FRAME),
-        lambda masked: sparse_encode(FRAME[:2], np.eye(3), init=masked),
-    ],
-)
-def test_masked_entries_of_dictionaries_and_codes_are_refused(call: Callable[[Any], Any]) -> None:
-    with pytest.raises(InvalidInputError, match="must not have masked entries"):
-        call(np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3)))
+def test_masked_entries_of_dictionaries_and_codes_are_refused() -> None:
+    masked = np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3))
+    calls: list[Callable[[], Any]] = [
+        lambda: sparse_encode(FRAME, masked),
+        lambda: SparseCoder(masked).fit(FRAME),
+        lambda: sparse_encode(FRAME[:2], np.eye(3), init=masked),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInputError, match="must not have masked entries"):
+            call()

@@ -136,15 +136,6 @@ def test_zero_encoder_weight_is_plain_dictionary_learning(digits: Any) -> None:
     assert_allclose(digits @ scnn.encoder_.T, digits @ C.T, atol=0.05)
 
 
-def test_larger_encoder_weight_brings_encoder_codes_closer_to_exact_codes(digits: Any) -> None:
-    def distance(eta: float) -> float:
-        scnn = SCNN(16, 0.1, encoder_weight=eta, random_state=0, tol=1e-3, **PAPER)
-        U = view(scnn.fit(digits), transform_algorithm="exact").transform(digits)
-        return float(np.linalg.norm(U - scnn.transform(digits)) / np.linalg.norm(U))
-
-    assert distance(10.0) < 0.5 * distance(1.0)
-
-
 def test_alpha_max_is_the_smallest_alpha_with_zero_codes(digits: Any) -> None:
     scnn = SCNN(8, random_state=0)
     edge = scnn.alpha_max(digits)
@@ -154,6 +145,7 @@ def test_alpha_max_is_the_smallest_alpha_with_zero_codes(digits: Any) -> None:
         above = SCNN(8, 1.0001 * edge, random_state=0).fit(digits)
     assert not above.usage_.any()
     assert above.n_replaced_atoms_ == 0
+    # Below it, unused atoms are replaced, and there is no warning.
     below = SCNN(8, 0.999 * edge, transform_algorithm="exact", random_state=0)
     assert below.fit_transform(digits).any()
 
@@ -167,8 +159,7 @@ def test_replaced_atoms_are_counted_and_used(digits: Any) -> None:
     assert (np.diff(scnn.energy_path_) <= 0).all()
 
 
-@pytest.mark.parametrize("eta", [0.0, 1.0])
-@pytest.mark.parametrize("positive_code", [False, True])
+@pytest.mark.parametrize(("eta", "positive_code"), [(0.0, True), (1.0, False)])
 def test_positive_dictionary(digits: Any, eta: float, positive_code: bool) -> None:
     X = digits - digits.mean(axis=0)
     signs: Any = {"positive_code": positive_code, "encoder_weight": eta}
@@ -179,11 +170,9 @@ def test_positive_dictionary(digits: Any, eta: float, positive_code: bool) -> No
     free = SCNN(20, "0.1*max", random_state=0, tol=1e-3, **signs).fit(X)
     assert free.energy_ < scnn.energy_ < 0.9 * scnn.energy_path_[0]
     assert (free.components_ < 0).any()
-
-
-def test_negative_start_of_a_positive_dictionary(digits: Any) -> None:
-    start = -np.random.default_rng(0).standard_normal((8, 64))
-    scnn = SCNN(8, positive_dict=True, init=start, tol=1e-2).fit(digits)
+    # The signs of a given start are changed if necessary.
+    start = -np.random.default_rng(0).standard_normal((20, 64))
+    scnn.set_params(init=start, tol=1e-1).fit(X)
     assert (scnn.components_ >= 0).all()
     assert scnn.usage_.any()
 
@@ -191,7 +180,7 @@ def test_negative_start_of_a_positive_dictionary(digits: Any) -> None:
 # Data for which the answer is known
 
 
-@pytest.mark.parametrize("m", [10, 50])
+@pytest.mark.parametrize("m", [10, 40])
 def test_reconstruction_without_penalty_is_that_of_pca(patches: Any, m: int) -> None:
     """Section 4.1 of the paper."""
     scnn = SCNN(m, alpha=0.0, threshold="alpha", random_state=0).fit(patches)
@@ -262,21 +251,6 @@ def test_codes_computed_by_optimisation_are_optimal(
     assert not (positive and (U < 0).any())
 
 
-@pytest.mark.parametrize("p", [1, 5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_exact_codes_of_a_dictionary_of_rank_one(
-    rng: np.random.Generator, dtype: Any, p: int
-) -> None:
-    """The steps end: a warning about codes that are not solved would be an error."""
-    X = rng.standard_normal((20, p)).astype(dtype)
-    model = SCNN(6 - p, "0.1*max", encoder_weight=0, transform_algorithm="exact", random_state=0)
-    U = model.fit_transform(X).astype(np.float64)
-    D, tau = model.components_.astype(np.float64), model.alpha_ * p / (6 - p)
-    G = U @ D @ D.T - X.astype(np.float64) @ D.T
-    violation = np.where(U == 0, np.maximum(np.abs(G) - tau, 0), np.abs(G + tau * np.sign(U)))
-    assert violation.max() <= 100 * np.finfo(dtype).eps * np.abs(X).sum(axis=1).max()
-
-
 def test_lasso_codes_are_those_of_sparse_encode(fitted: SCNN, digits: Any) -> None:
     D = fitted.components_
     for alpha in (None, 0.3):
@@ -290,16 +264,14 @@ def test_lasso_codes_are_those_of_sparse_encode(fitted: SCNN, digits: Any) -> No
 
 
 @pytest.mark.parametrize("algorithm", ["omp", "ols"])
-@pytest.mark.parametrize("n_nonzero", [None, 3])
 def test_greedy_codes_have_the_given_number_of_nonzeros(
-    fitted: SCNN, digits: Any, algorithm: str, n_nonzero: int | None
+    fitted: SCNN, digits: Any, algorithm: str
 ) -> None:
-    network = view(fitted, transform_algorithm=algorithm, transform_n_nonzero_coefs=n_nonzero)
-    U, k = network.transform(digits), network.n_nonzero_coefs_
-    assert k == (n_nonzero or round(16 * fitted.usage_.mean()))
-    expected = sparse_encode(digits, network.components_, algorithm=algorithm, n_nonzero_coefs=k)
-    assert_array_equal(U, expected)
-    assert np.count_nonzero(U, axis=1).max() == k
+    network, D = view(fitted, transform_algorithm=algorithm), fitted.components_
+    for n_nonzero, k in ((None, round(16 * fitted.usage_.mean())), (3, 3)):
+        U = network.set_params(transform_n_nonzero_coefs=n_nonzero).transform(digits)
+        assert network.n_nonzero_coefs_ == np.count_nonzero(U, axis=1).max() == k
+        assert_array_equal(U, sparse_encode(digits, D, algorithm=algorithm, n_nonzero_coefs=k))
 
 
 def test_inverse_transform_and_reconstruct(fitted: SCNN, digits: Any) -> None:
@@ -334,13 +306,6 @@ def test_scaling_data_and_alpha_scales_only_the_codes(digits: Any, dtype: Any) -
     rtol = 1e-9 if dtype == np.float64 else 1e-3
     assert_allclose(two.components_, one.components_, atol=rtol)
     assert_allclose(two.transform(scale * X) / scale, one.transform(X), atol=rtol)
-
-
-def test_strings_as_alpha_follow_the_scale_of_the_data(digits: Any) -> None:
-    for alpha in ("mean", "0.05*max"):
-        one, two = (SCNN(6, alpha, random_state=0, tol=1e-2).fit(k * digits) for k in (1, 4))
-        assert_allclose(two.alpha_, 4 * one.alpha_)
-        assert_allclose(two.components_, one.components_, atol=1e-9)
 
 
 def test_training_does_not_depend_on_the_order_of_the_samples(digits: Any) -> None:
@@ -436,12 +401,11 @@ def one_hot(rng: np.random.Generator) -> Any:
 
 
 @any_warning
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("make", [long_row, nearly_constant, one_hot])
-@pytest.mark.parametrize("alpha", ["0.05*mean", 1e-3])
-def test_difficult_data(make: Any, alpha: Any, seed: int) -> None:
+def test_difficult_data(make: Any, seed: int) -> None:
     X = make(np.random.default_rng(seed))
-    network = SCNN(6, alpha, random_state=0, max_iter=60).fit(X)
+    network = SCNN(6, "0.05*mean", random_state=0, max_iter=60).fit(X)
     assert (np.diff(network.energy_path_) <= 0).all()
     assert network.energy_ < network.energy_path_[0]
     assert (np.linalg.norm(network.components_, axis=1) <= 1 + 1e-9).all()
@@ -563,7 +527,7 @@ def test_callbacks_of_scikit_learn_see_every_iteration(network: Any, digits: Any
 
 
 @needs_callbacks
-@pytest.mark.parametrize("network", CALLED_BACK[1:])
+@pytest.mark.parametrize("network", CALLED_BACK[1:2])
 @pytest.mark.parametrize("event", ["setup", "begin iteration", "end iteration", "teardown"])
 def test_a_fitted_network_survives_a_callback_that_fails(
     network: Any, event: str, digits: Any
@@ -617,17 +581,13 @@ def test_warnings_point_to_the_line_that_called_the_library(
     assert issubclass(warning.category, ConvergenceWarning) == convergence
 
 
-def test_alpha_that_is_not_too_large_gives_no_warning(digits: Any) -> None:
-    """Unused atoms are replaced. Warnings are errors here."""
-    scnn = SCNN(4, "0.98*max", random_state=0, transform_algorithm="lasso").fit(digits)
-    assert scnn.usage_.any()
-
-
 def test_codes_that_are_not_solved_are_reported(
     fitted: SCNN, digits: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lincode.estimators.base.MAX_TRANSFORM_STEPS", 1)
     network = view(fitted, transform_algorithm="exact", transform_tol=1e-12)
     for method in (network.transform, network.score):
-        with pytest.warns(ConvergenceWarning, match=r"the codes of .* increase transform_tol=1e-12"):
+        with pytest.warns(
+            ConvergenceWarning, match=r"the codes of .* increase transform_tol=1e-12"
+        ):
             method(digits)
