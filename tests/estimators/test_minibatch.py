@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from lincode.estimators.samples import check_samples
-from lincode.estimators.training_rows import TrainingRows
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 

@@ -349,7 +349,7 @@ class MiniBatchSCNN(BaseSCNN):
         self.callback = callback
 
     @unchanged_on_failure
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
         """Learn the dictionary and the encoder from batches in random order.
 

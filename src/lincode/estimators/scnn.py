@@ -335,7 +335,7 @@ class SCNN(BaseSCNN):
         self.callback = callback
 
     @unchanged_on_failure
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: object = None) -> SCNN:
         """Learn the dictionary and the encoder.
 

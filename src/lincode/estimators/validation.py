@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
@@ -29,6 +29,7 @@ from lincode.core.missing import (
 )
 from lincode.exceptions import InvalidInputError
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 FLOAT_DTYPES = [np.float64, np.float32]
 """These dtypes are kept; all others are converted to the first."""
 LARGEST = float(np.finfo(np.float64).max) ** 0.5
@@ -135,7 +136,7 @@ def check_matrix(name: str, array: Any, shape: tuple[int, int] | None, dtype: An
     return matrix
 
 
-def unchanged_on_failure(method: Any) -> Any:
+def unchanged_on_failure(method: Method) -> Method:
     """Make a method of an estimator restore all attributes if it fails."""
 
     @functools.wraps(method)
@@ -148,7 +149,7 @@ def unchanged_on_failure(method: Any) -> Any:
             vars(self).update(before)
             raise
 
-    return wrapper
+    return cast(Method, wrapper)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from lincode.exceptions import EnergyIncreaseError, InvalidInputError
 
 try:  # since scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
-    from sklearn.callback import with_callbacks as with_callbacks
+    from sklearn.callback import with_callbacks as _with_callbacks
 
     HAS_CALLBACKS = True
 except ImportError:
@@ -23,9 +23,16 @@ except ImportError:
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing, because this version of scikit-learn has no callbacks."""
 
-    def with_callbacks(method: Any) -> Any:
-        """Return the method, because this version of scikit-learn has no callbacks."""
+    def _with_callbacks(method: Any) -> Any:
         return method
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_callbacks(method: Method) -> Method:
+    """Let callbacks of scikit-learn finish when a method ends; see ``Progress``."""
+    return cast(Method, _with_callbacks(method))
 
 
 class Reason(enum.Enum):
