@@ -50,7 +50,7 @@ def test_the_estimator_is_saved_after_each_iteration(fitted: SCNN, tmp_path: Pat
     path = tmp_path / "model.skops"
     checkpoint = Checkpoint(path, every=0)
     for _ in range(2):
-        assert checkpoint(iteration(fitted)) is None
+        checkpoint(iteration(fitted))
         assert_array_equal(lincode.load(path).transform(X), fitted.transform(X))
         path.unlink()
 

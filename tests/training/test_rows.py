@@ -158,7 +158,7 @@ def test_penalties_of_rows(rng: np.random.Generator, problem: CodeProblem) -> No
 
 
 def present_limit() -> int:
-    return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+    return max(int(lib["num_threads"]) for lib in threadpool_info() if lib["user_api"] == "blas")
 
 
 @pytest.fixture

@@ -483,7 +483,7 @@ def _enter_units(
         if k == rank:  # every atom depends on that many, whatever rounding makes of the pivot
             fraction = np.inf
         if not _append(active, inverse, k, H[unit, unit], (fraction, rounding)):
-            return _exchange(H, min_pivot, unit, sign, state, k)
+            return _exchange(H, min_pivot, unit, sign, state, k)  # type: ignore[no-any-return]
         if k == max_units:
             return k, 0, False
         _store_unit(H, units, active, k, unit, sign, 0.0)
