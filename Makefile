@@ -14,7 +14,7 @@ test: lint types
 test-fast: .venv/test-installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-# A long search for inputs that break the library: about an hour on two processors.
+# A long search for inputs that break the library; FUZZ is the number of cases per test.
 fuzz: .venv/test-installed
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
@@ -53,5 +53,5 @@ bench-quick: .venv-bench/installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-docs demo-output bench-output fuzz-output
+	rm -rf .venv .venv-bench .venv-docs demo-output bench-output
 	rm -rf docs/_build docs/api docs/gallery

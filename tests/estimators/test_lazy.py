@@ -62,7 +62,12 @@ def open_mapped(X: Any, folder: Path) -> Any:
     return np.load(folder / "X.npy", mmap_mode="r")
 
 
-OPENERS = [open_h5py, open_sparse_dask, open_mapped, lambda X, _: Slices(X)]
+OPENERS = [
+    open_h5py,
+    pytest.param(open_sparse_dask, marks=pytest.mark.slow),
+    open_mapped,
+    lambda X, _: Slices(X),
+]
 
 
 @pytest.mark.parametrize("opener", OPENERS)

@@ -96,6 +96,7 @@ def test_wide_stream_is_plain_dictionary_learning_with_an_encoder_for_its_codes(
     assert np.linalg.norm(X @ (scnn.encoder_ - C).T) < tol * np.linalg.norm(X @ C.T)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*poor features")  # there are few rows
 def test_pickled_wide_stream_continues_identically() -> None:
     """With this number of features, XᵀX is too large."""
