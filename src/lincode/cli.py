@@ -1,7 +1,6 @@
 """The command line: ``lincode fit``, ``encode``, ``decode`` and ``info``.
 
-Arrays are npy files, which are memory-mapped, and sparse matrices are npz files. Tables are csv and
-parquet files or folders of them, which pyarrow reads in record batches.
+Arrays are npy files (memory-mapped) or sparse npz files, and tables are read by pyarrow in batches.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ FORMATS = ("npy", "npz", "csv", "parquet")
 INPUTS = "npy, npz (sparse), csv, csv.gz, parquet, or a folder of csv or parquet files"
 OUTPUTS = "the file to write: npy, npz (sparse), csv or parquet"
 NO_OPTIONS = {"callback", "init", "sparse_output", "verbose", "warm_start"}
-"""The parameters of the estimators that are not options of ``fit``."""
 ENCODE_OPTIONS = {"threshold", "positive_code", "split_sign", "n_jobs"}
 SHORT_OPTIONS = {"n_components": ["-m"], "transform_algorithm": ["--algorithm"]}
-BLOCK_BYTES = 2**26
+BLOCK_BYTES = 2**25
 """The rows of a block and their codes need about this much memory."""
 MAX_BYTES = 4e9
 """SCNN is not used by default if the data and their codes need more memory."""
@@ -79,7 +77,6 @@ class CommandParser(argparse.ArgumentParser):
     """A parser that prints one line for an invalid command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the message to stderr, and exit with 2."""
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help lists the options.\n")
 
 
@@ -173,22 +170,19 @@ class Rows:
     shape: tuple[int, int]
     dtype: Any
     X: Any = None
-    table: Any = None
+    batches: Callable[[], Iterator[Any]] | None = None
     names: list[str] | None = None
 
     def blocks(self, n_outputs: int) -> Iterator[Any]:
         """Yield blocks of rows, which need about BLOCK_BYTES with ``n_outputs`` more columns."""
         size = max(1, BLOCK_BYTES // (8 * (self.shape[1] + n_outputs)))
-        if self.X is not None:
+        if self.batches is None:
             X = self.X if scipy.sparse.issparse(self.X) else np.asarray(self.X)
             yield from (X[start : start + size] for start in range(0, self.shape[0], size))
             return
         parts: list[Any] = []
-        for batch in self.table.to_batches(
-            batch_size=size, batch_readahead=1, fragment_readahead=1, use_threads=False
-        ):
-            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-            parts.append(np.column_stack(columns).astype(self.dtype, copy=False))
+        for batch in self.batches():
+            parts.append(batch)
             if sum(map(len, parts)) >= size:
                 yield np.concatenate(parts)
                 parts = []
@@ -213,8 +207,7 @@ def open_rows(path: str, args: argparse.Namespace, columns: Sequence[str] = ()) 
     if form in ("csv", "parquet"):
         rows = _open_table(path, form, args, columns)
     else:
-        is_npz = form == "npz"
-        X = scipy.sparse.load_npz(path).tocsr() if is_npz else np.load(path, mmap_mode="r")
+        X = scipy.sparse.load_npz(path).tocsr() if form == "npz" else np.load(path, mmap_mode="r")
         rows = Rows(X.shape, X.dtype, X)
         if args.columns or args.exclude:
             raise InvalidInputError("--columns and --exclude apply to tables; leave them out.")
@@ -226,24 +219,35 @@ def open_rows(path: str, args: argparse.Namespace, columns: Sequence[str] = ()) 
 def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequence[str]) -> Rows:
     """Open a table with pyarrow. Numbers are float32 if all columns are, and float64 otherwise."""
     pa: Any = import_pyarrow()
-    reader: Any = form
-    if form == "csv":
-        options = pa.csv.ReadOptions(autogenerate_column_names=args.no_header)
-        reader = pa.dataset.CsvFileFormat(read_options=options)
+    options = pa.csv.ReadOptions(autogenerate_column_names=args.no_header)
+    reader = pa.dataset.CsvFileFormat(read_options=options) if form == "csv" else form
     schema = pa.dataset.dataset(path, format=reader).schema
     names = args.columns or [*columns] or [n for n in schema.names if n not in args.exclude]
-    if unknown := sorted({*names, *args.exclude} - set(schema.names)):
-        raise InvalidInputError(f"there is no column {', '.join(unknown)}; check the names.")
+    if unknown := ", ".join(sorted({*names, *args.exclude} - set(schema.names))):
+        raise InvalidInputError(f"there is no column {unknown}; check the names.")
     if text := [name for name in names if pa.types.is_string(schema.field(name).type)]:
         excluded = ",".join([*args.exclude, *text])
         raise InvalidInputError(f"columns must be numbers; leave others out: --exclude {excluded}")
     single = all(schema.field(name).type == pa.float32() for name in names)
-    # Types are given, because those that pyarrow infers from the first rows of a text may be wrong.
-    chosen = pa.schema([(name, pa.float32() if single else pa.float64()) for name in names])
-    table = pa.dataset.dataset(path, schema=chosen, format=reader)
     dtype = np.dtype(args.dtype or ("float32" if single else "float64"))
+    # Types are given, because those that pyarrow infers from the first rows of a text may be wrong.
+    types = dict.fromkeys(names, pa.float64())
+    table = pa.dataset.dataset(path, schema=pa.schema(types.items()), format=reader)
+    convert = pa.csv.ConvertOptions(include_columns=names, column_types=types)
+
+    def batches() -> Iterator[Any]:
+        for file in table.files:  # The batches of a dataset would be read far ahead.
+            if form == "csv":
+                opened = pa.csv.open_csv(file, read_options=options, convert_options=convert)
+            else:
+                opened = pa.parquet.ParquetFile(file, pre_buffer=False)
+                opened = opened.iter_batches(2**13, columns=names)
+            for batch in opened:
+                columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
+                yield np.column_stack(columns).astype(dtype, copy=False)
+
     shape = (table.count_rows(), len(names))
-    return Rows(shape, dtype, table=table, names=None if args.no_header else names)
+    return Rows(shape, dtype, None, batches, None if args.no_header else names)
 
 
 def import_pyarrow() -> Any:
@@ -253,8 +257,7 @@ def import_pyarrow() -> Any:
         import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
-        message = "tables need pyarrow; install it with pip install 'lincode[cli]'."
-        raise MissingDependencyError(message) from error
+        raise MissingDependencyError("tables need pyarrow: pip install 'lincode[cli]'.") from error
     return pyarrow
 
 
@@ -284,11 +287,7 @@ def write_rows(path: str, blocks: Iterator[Any], n_rows: int, names: Sequence[st
 
 
 def _write_sparse(file: BinaryIO, blocks: Iterator[Any], shape: tuple[int, int]) -> None:
-    """Write a file in the format of ``scipy.sparse.save_npz``.
-
-    The members of an archive are written one after the other, but each block adds to three of them.
-    Temporary files therefore contain these three until the last block.
-    """
+    """Write a file of ``scipy.sparse.save_npz``. Its members are temporary files until the end."""
     dtypes: dict[str, Any] = {"data": np.float64, "indices": np.int32, "indptr": np.int64}
     with ExitStack() as stack:
         folder = Path(file.name).parent
@@ -331,8 +330,7 @@ def fit(args: argparse.Namespace) -> None:
     if args.checkpoint:
         Path(args.checkpoint).unlink(missing_ok=True)
     if not args.quiet:
-        m, p = model.components_.shape
-        print(f"{args.output}: {type(model).__name__} with {m} components of {p} features")
+        print(f"{args.output}: {type(model).__name__}, {len(model.components_)} components")
 
 
 def _trained(args: argparse.Namespace, rows: Rows) -> Any:

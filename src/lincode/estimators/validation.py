@@ -69,7 +69,7 @@ def number(low: float, high: float = sys.float_info.max, *, integer: bool = Fals
             return False
         return bool(low <= (value.item() if isinstance(value, np.generic) else value) <= high)
 
-    words = "an integer" if integer else "a finite number"
+    words = "an integer" if integer else "a number" if math.isinf(high) else "a finite number"
     return Constraint(accepts, f"{words} of at least {low}{limit}")
 
 
