@@ -19,7 +19,9 @@ from lincode.exceptions import InvalidInputError
 
 
 def fit(X: Any, **parameters: Any) -> SCNN:
-    return SCNN(**{"n_components": 6, "alpha": 0.1, "random_state": 0, **parameters}).fit(X)
+    scnn = SCNN(**{"n_components": 6, "alpha": 0.1, "random_state": 0, **parameters})
+    scnn.fit(X)
+    return scnn
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +229,10 @@ def test_every_parameter_is_checked() -> None:
         ({"init": np.ones((3, 6))}, r"got \(3, 6\); rows are atoms: pass init.T"),
         ({"init": np.full((6, 3), np.nan)}, "init: .* contains NaN"),
         ({"init": [["a"]]}, "init: could not convert"),
-        ({"init": np.ma.masked_array(np.ones((6, 3)), np.eye(6, 3))}, "init must not have masked"),
+        (
+            {"init": np.ma.masked_array(np.ones((6, 3)), np.eye(6, 3, dtype=bool))},
+            "init must not have masked",
+        ),
     ],
 )
 def test_parameters_that_do_not_belong_together(fitted: SCNN, bad: Any, sentence: str) -> None:
@@ -290,7 +295,7 @@ def test_errors_if_not_fitted_or_wrong_number_of_columns(X: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"codes must have 6 columns.*got 3"):
         scnn.inverse_transform(np.ones((2, 3)))
     with pytest.raises(InvalidInputError, match="codes must not have masked entries"):
-        scnn.inverse_transform(np.ma.masked_array(np.ones((2, 6)), np.eye(2, 6)))
+        scnn.inverse_transform(np.ma.masked_array(np.ones((2, 6)), np.eye(2, 6, dtype=bool)))
 
 
 def test_parameters_and_data_are_checked_in_transform_and_score(X: Any) -> None:
@@ -336,7 +341,7 @@ def test_weight_that_float32_cannot_represent(X: Any) -> None:
 
 
 def test_masked_entries_of_dictionaries_and_codes_are_refused() -> None:
-    masked = np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3))
+    masked = np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3, dtype=bool))
     calls: list[Callable[[], Any]] = [
         lambda: sparse_encode(FRAME, masked),
         lambda: SparseCoder(masked).fit(FRAME),

@@ -52,15 +52,15 @@ def test_codes_and_their_statistics(
     rng: np.random.Generator, problem: CodeProblem, convert: Any
 ) -> None:
     """They do not depend on threads, and are those of one call of the U step."""
-    X = rng.standard_normal((6000, 10)) * (rng.random((6000, 10)) < 0.5)
-    assert len(chunks(6000, 40)) >= 2
+    X = rng.standard_normal((3500, 10)) * (rng.random((3500, 10)) < 0.5)
+    assert len(chunks(3500, 40)) >= 2
     rows, other = (MemoryRows(convert(X), 40, n_threads=n) for n in (1, 3))
     stats = rows.update_codes(problem, tol=1e-8, max_iter=5000)
     same = other.update_codes(problem, tol=1e-8, max_iter=5000)
     assert_array_equal(other.U, rows.U)
     assert_array_equal(same.UtU, stats.UtU)
     assert_array_equal(same.UtX, stats.UtX)
-    whole = code_step(np.zeros((6000, 40)), X, problem, tol=1e-8, max_iter=5000)
+    whole = code_step(np.zeros((3500, 40)), X, problem, tol=1e-8, max_iter=5000)
     assert_allclose(rows.U, whole.U, atol=1e-7)
     assert_allclose(stats.UtU, rows.U.T @ rows.U)
     assert_allclose(stats.UtX, rows.U.T @ X, atol=1e-9)
@@ -158,7 +158,7 @@ def test_penalties_of_rows(rng: np.random.Generator, problem: CodeProblem) -> No
 
 
 def present_limit() -> int:
-    return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+    return max(int(lib["num_threads"]) for lib in threadpool_info() if lib["user_api"] == "blas")
 
 
 @pytest.fixture
