@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from lincode import SCNN
-from lincode.core.arrays import gram, sample_indices, scan_rows
+from lincode.core.arrays import gram, scan_rows
 from lincode.core.lasso import CodeProblem, code_step
 from lincode.core.ridge import encoder_step
 from lincode.core.threshold import Thresholding, soft_threshold
@@ -79,15 +79,6 @@ def test_largest_residuals_are_the_longest_in_order(rng: np.random.Generator, co
     expected = R[np.argsort(-np.linalg.norm(R, axis=1))[:5]]
     assert_allclose(rows.largest_residuals(D, 5), expected, atol=1e-12)
     assert len(rows.subset(np.arange(2)).largest_residuals(D, 5)) == 2
-
-
-def test_sample_indices_are_different_rows_in_order() -> None:
-    for N, n in ((1, 1), (10, 3), (10, 100), (10_001, 5000)):
-        indices = sample_indices(N, n)
-        assert len(indices) == min(N, n)
-        assert (np.diff(indices) > 0).all()
-        assert 0 <= indices[0] <= indices[-1] < N
-    assert 0.4 < (indices % 2).mean() < 0.6  # rows of every kind of periodic data
 
 
 @pytest.mark.parametrize("shape", [(50, 6), (6, 50)])
