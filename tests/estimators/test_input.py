@@ -19,7 +19,9 @@ from lincode.exceptions import InvalidInputError
 
 
 def fit(X: Any, **parameters: Any) -> SCNN:
-    return SCNN(**{"n_components": 6, "alpha": 0.1, "random_state": 0, **parameters}).fit(X)
+    scnn = SCNN(**{"n_components": 6, "alpha": 0.1, "random_state": 0, **parameters})
+    scnn.fit(X)
+    return scnn
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +229,10 @@ def test_every_parameter_is_checked() -> None:
         ({"init": np.ones((3, 6))}, r"got \(3, 6\); rows are atoms: pass init.T"),
         ({"init": np.full((6, 3), np.nan)}, "init: .* contains NaN"),
         ({"init": [["a"]]}, "init: could not convert"),
-        ({"init": np.ma.masked_array(np.ones((6, 3)), np.eye(6, 3, dtype=bool))}, "init must not have masked"),
+        (
+            {"init": np.ma.masked_array(np.ones((6, 3)), np.eye(6, 3, dtype=bool))},
+            "init must not have masked",
+        ),
     ],
 )
 def test_parameters_that_do_not_belong_together(fitted: SCNN, bad: Any, sentence: str) -> None:

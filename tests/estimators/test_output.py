@@ -23,7 +23,8 @@ ALGORITHMS = ("encoder", "exact", "lasso", "omp")
 
 @pytest.fixture(scope="module")
 def network(digits: Any) -> SCNN:
-    return SCNN(M, 0.1, random_state=0, tol=1e-1).fit(digits)
+    scnn: SCNN = SCNN(M, 0.1, random_state=0, tol=1e-1).fit(digits)
+    return scnn
 
 
 @pytest.fixture(scope="module")

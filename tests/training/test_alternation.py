@@ -16,7 +16,6 @@ from lincode.training.alternation import (
     Momentum,
     SCNNTraining,
     atom_signs,
-    stage_tol,
     subset_sizes,
     train_in_stages,
 )
@@ -178,12 +177,6 @@ def test_sizes_grow_by_a_factor_of_four_up_to_a_third_of_the_rows() -> None:
     assert subset_sizes(9999, 5, 2) == []
     assert subset_sizes(600, 5, 50, first=10) == [10, 40, 160]
     assert subset_sizes(10**9, 784, 400) == [4000, 16_000, 64_000]  # at most 1 GiB
-
-
-def test_tolerance_of_a_stage_decreases_with_its_size_and_is_at_least_tol() -> None:
-    tolerances = [stage_tol(n, 100, 1e-4) for n in (100, 4000, 16_000, 10**6)]
-    assert tolerances == sorted(tolerances, reverse=True)
-    assert tolerances[-1] == 1e-4
 
 
 def test_subsets_are_nested_and_have_the_given_sizes(digits: Any) -> None:
