@@ -20,25 +20,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-<<<<<<< HEAD
-from distributed import Client, LocalCluster
-from lincode.estimators.progress import HAS_CALLBACKS
-=======
 from distributed import Client, LocalCluster, wait
->>>>>>> cluster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import lincode
 import lincode.dask
-<<<<<<< HEAD
-from lincode.estimators import dask_collections
-from lincode.exceptions import InvalidInputError
-from lincode.rows.dask_chunks import Chunk
-=======
 from lincode.exceptions import ClusterError, InvalidInputError
 from lincode.training import dask_rows
->>>>>>> cluster
 
 TIMEOUT = 120
 """Seconds after which workers that do not start are an error."""
@@ -327,11 +316,6 @@ def test_errors_of_tasks_are_raised(digits: Any) -> None:
     def fail(block: Any) -> Any:
         raise OSError("the disk is gone")
 
-<<<<<<< HEAD
-    monkeypatch.setattr(dask_collections, "get_client", no_client)
-    with pytest.raises(InvalidInputError, match="there is no Dask client"):
-        lincode.dask.SCNN(5).fit(da.from_array(digits))
-=======
     def too_little_memory(block: Any) -> Any:
         raise MemoryError("no memory")
 
@@ -500,4 +484,3 @@ def test_scheduler_is_lost(digits: Any) -> None:
         with pytest.raises(ClusterError, match="connection to the Dask scheduler was lost"):
             fit(digits, lambda n_iter: cluster.close() if n_iter == 2 else None)
         client.close(timeout=5)
->>>>>>> cluster
