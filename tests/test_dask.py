@@ -322,7 +322,7 @@ def test_errors_of_tasks_are_raised(digits: Any) -> None:
     meta = np.empty((0, 0))
     with pytest.raises(OSError, match="the disk is gone"):
         lincode.dask.SCNN(5).fit(lazy(digits).map_blocks(fail, meta=meta))
-    with pytest.raises(ClusterError, match="failed repeatedly.*no memory"):
+    with pytest.raises(ClusterError, match=r"failed repeatedly.*no memory"):
         lincode.dask.SCNN(5).fit(lazy(digits).map_blocks(too_little_memory, meta=meta))
 
 
@@ -459,7 +459,10 @@ def test_worker_joins_and_all_leave(
         # The chunks are large enough that Dask moves some of them to the new worker.
         X = np.tile(digits, (40, 1))
         lincode.dask.SCNN(
-            64, random_state=0, init_size=None, callback=lambda i: i.n_iter == 2 and scale(2)
+            64,
+            random_state=0,
+            init_size=None,
+            callback=lambda i: scale(2) if i.n_iter == 2 else None,
         ).fit(lazy(X, 2000))
     assert len(homes) == 2
     monkeypatch.setattr(dask_rows, "WAIT_SECONDS", 2.0)

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -350,7 +350,7 @@ class MiniBatchSCNN(BaseSCNN):
 
     @unchanged_on_failure
     @with_callbacks
-    def fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Learn the dictionary and the encoder from batches in random order.
 
         Parameters
@@ -401,7 +401,7 @@ class MiniBatchSCNN(BaseSCNN):
         return self
 
     @unchanged_on_failure
-    def partial_fit(self, X: Any, y: object = None) -> MiniBatchSCNN:
+    def partial_fit(self, X: Any, y: object = None) -> Self:
         """Learn one more batch of any size. The first call starts the training.
 
         Parameters

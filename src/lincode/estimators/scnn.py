@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -336,7 +336,7 @@ class SCNN(BaseSCNN):
 
     @unchanged_on_failure
     @with_callbacks
-    def fit(self, X: Any, y: object = None) -> SCNN:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Learn the dictionary and the encoder.
 
         Parameters
