@@ -24,7 +24,7 @@ class InvalidInputError(ValueError, TypeError):
     ...     SCNN(n_components=0).fit([[1.0, 2.0]])
     ... except InvalidInputError as error:
     ...     print(error)
-    n_components must be None or an integer of at least 1, got 0.
+    n_components must be None or an integer of at least 1, got 0 of type int.
     """
 
 

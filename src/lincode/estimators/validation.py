@@ -190,6 +190,9 @@ def check_rows(
             "X must be a matrix of numbers with one sample per row, such as an array, a sparse"
             f" matrix, a data frame or a list of rows, got {type(X).__name__}."
         )
+    dtypes = X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes):
+        raise InvalidInputError("X must contain numbers, but some entries are dates; encode them.")
     accepted: dict[str, Any] = {
         "accept_sparse": "csr",
         "dtype": FLOAT_DTYPES,
