@@ -37,9 +37,8 @@ class Checkpoint:
     >>> X = load_digits().data / 16
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "digits.skops")
-    ...     scnn = lincode.SCNN(20, max_iter=2, random_state=0, callback=Checkpoint(path, every=0))
-    ...     scnn = scnn.fit(X)
-    ...     scnn = lincode.load(path).set_params(max_iter=200, warm_start=True).fit(X)
+    ...     scnn = lincode.SCNN(20, random_state=0, callback=Checkpoint(path, every=0)).fit(X)
+    ...     scnn = lincode.load(path).set_params(warm_start=True).fit(X)
     """
 
     def __init__(self, path: str | os.PathLike[str], every: float = 60.0) -> None:

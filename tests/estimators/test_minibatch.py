@@ -251,7 +251,7 @@ def test_callback_receives_every_batch_and_can_stop(digits: Any) -> None:
     ("parameters", "message"),
     [
         ({"batch_size": 0}, "batch_size must be None or an integer of at least 1"),
-        ({"half_life": 0.0}, "half_life must be None or a finite number of at least 1, got"),
+        ({"half_life": 0.0}, "half_life must be None or a number of at least 1, got"),
         ({"half_life": "inf"}, "half_life must be None or"),
         ({"init": "random"}, "init must be 'data', got 'random'"),
         ({"max_no_improvement": 0}, "max_no_improvement must be None or an integer"),

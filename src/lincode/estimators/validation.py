@@ -62,7 +62,7 @@ class Constraint:
 def number(low: float, high: float = sys.float_info.max, *, integer: bool = False) -> Constraint:
     """Accept numbers, or integers, between ``low`` and ``high``."""
     kind: Any = numbers.Integral if integer else numbers.Real
-    limit = "" if high == sys.float_info.max else f" and at most {high:.3g}"
+    limit = "" if high >= sys.float_info.max else f" and at most {high:.3g}"
 
     def accepts(value: Any) -> bool:
         if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
@@ -203,7 +203,9 @@ def check_rows(
             return canonical_rows(check_array(X, input_name="X", **accepted))
         return canonical_rows(validate_data(estimator, X, reset=reset, **accepted))
     except (ValueError, TypeError, RuntimeError) as error:  # RuntimeError: tensors with gradients
-        raise InvalidInputError(str(error)) from error
+        text = "could not convert" in str(error)
+        advice = "; X must contain numbers: encode or drop the other columns." if text else ""
+        raise InvalidInputError(f"{error}{advice}") from error
 
 
 def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
