@@ -322,7 +322,7 @@ def test_errors_of_tasks_are_raised(digits: Any) -> None:
     meta = np.empty((0, 0))
     with pytest.raises(OSError, match="the disk is gone"):
         lincode.dask.SCNN(5).fit(lazy(digits).map_blocks(fail, meta=meta))
-    with pytest.raises(ClusterError, match="failed repeatedly.*no memory"):
+    with pytest.raises(ClusterError, match=r"failed repeatedly.*no memory"):
         lincode.dask.SCNN(5).fit(lazy(digits).map_blocks(too_little_memory, meta=meta))
 
 
