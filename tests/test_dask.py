@@ -53,14 +53,14 @@ def _keep_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def fitted(client: Client, digits: Any) -> lincode.dask.SCNN:
+def fitted(client: Client, digits: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lincode.dask, "MIN_CHUNK_ROWS", 1)
         return lincode.dask.SCNN(20, **FEW).fit(lazy(digits))
 
 
 @pytest.fixture(scope="module")
-def reference(digits: Any) -> lincode.SCNN:
+def reference(digits: Any) -> Any:
     return lincode.SCNN(20, **FEW).fit(digits)
 
 
@@ -357,11 +357,11 @@ def wait_for_workers(client: Client, n: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def expected(digits: Any) -> lincode.SCNN:
+def expected(digits: Any) -> Any:
     return lincode.SCNN(16, random_state=0).fit(digits)
 
 
-def fit(X: Any, on_iteration: Callable[[int], object] = bool) -> lincode.dask.SCNN:
+def fit(X: Any, on_iteration: Callable[[int], object] = bool) -> Any:
     def callback(iteration: lincode.Iteration) -> None:
         on_iteration(iteration.n_iter)
 
@@ -441,9 +441,10 @@ def test_worker_is_stopped_for_a_while(
 def test_worker_joins_and_all_leave(
     cluster: LocalCluster, workers: Client, monkeypatch: pytest.MonkeyPatch, digits: Any
 ) -> None:
-    def scale(n: int) -> None:
+    def scale(n: int) -> bool:
         cluster.scale(n)
         wait_for_workers(workers, n)
+        return False
 
     homes: set[str] = set()
     combine_parts = dask_rows.combine_parts

@@ -218,34 +218,34 @@ def make_chunk(block: Any, m: int, dtype: Any) -> Chunk:
 
 def lazy_result(method: str, model: Any, X: Any, samples: da.Array, names: Any) -> Any:
     """Apply a method of a fitted local estimator to each block; return a collection as X."""
-    is_array, n = isinstance(X, da.Array), len(names)
-    empty: Any = np.empty((0, n), samples.dtype)
-    if method == "transform" and model.sparse_output:
-        if not is_array:
-            raise InvalidInputError(
-                "sparse_output=True requires a Dask array; use X.to_dask_array(lengths=True), or"
-                " sparse_output=False."
-            )
-        empty = scipy.sparse.csr_matrix(empty)
-    result = samples.map_blocks(
-        _apply,
-        dask.delayed(model, pure=True),
-        method,
-        empty,
-        dtype=samples.dtype,
-        chunks=(samples.chunks[0], (n,)),
-        meta=empty,
-    )
-    if is_array:
-        return result
+    future, n, dtype = dask.delayed(model, pure=True), len(names), samples.dtype
+    is_sparse = method == "transform" and model.sparse_output
+    if isinstance(X, da.Array):
+        empty: Any = np.empty((0, n), dtype)
+        empty = scipy.sparse.csr_matrix(empty) if is_sparse else empty
+        chunks = (X.chunks[0], (n,))
+        return samples.map_blocks(_apply, future, method, empty, chunks=chunks, meta=empty)
+    if is_sparse:
+        raise InvalidInputError(
+            "sparse_output=True requires a Dask array; use X.to_dask_array(lengths=True), or"
+            " sparse_output=False."
+        )
     import dask.dataframe as dd
+    import pandas as pd
 
-    return dd.from_dask_array(result, columns=list(names), index=X.index)
+    empty = pd.DataFrame(np.empty((0, n), dtype), columns=list(names))
+    parts = [dask.delayed(_apply)(part, future, method, empty) for part in X.to_delayed()]
+    divisions = X.divisions if X.known_divisions else None
+    return dd.from_delayed(parts, meta=empty, divisions=divisions)
 
 
 def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
     """Apply the method to one block, which may have no rows."""
-    return getattr(model, method)(block) if block.shape[0] else empty
+    if not hasattr(empty, "columns"):
+        return getattr(model, method)(block) if block.shape[0] else empty
+    X = block.to_numpy(dtype=empty.dtypes.iloc[0], na_value=np.nan)
+    values = getattr(model, method)(X) if len(X) else np.empty((0, len(empty.columns)), X.dtype)
+    return type(empty)(values, index=block.index, columns=empty.columns)
 
 
 def _score(block: Any, model: Any) -> tuple[int, float]:

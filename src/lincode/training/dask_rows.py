@@ -89,7 +89,7 @@ class Chunk(MemoryRows):
             return rows
         rows.U = np.zeros((self.X.shape[0], self.U.shape[1]), self.X.dtype)
         C, rule, problem = recipe
-        if problem is not None and problem.mu > 0:
+        if problem is not None and problem.mu > 0:  # the encoder of the problem
             # W = D/p + η C/m, the atoms of the problem are D/√p, and μ = η/m.
             C = (problem.W - problem.D / problem.D.shape[1] ** 0.5) / problem.mu
             rule = Thresholding("soft", problem.tau / problem.mu, positive=problem.positive)
@@ -250,7 +250,7 @@ class DaskRows:
         self.ends = np.cumsum(self.sizes)
         self.shape = int(self.ends[-1]), p
         total = sum(n * length.mean for n, length in zip(sizes, lengths, strict=True))
-        self._lengths = RowLengths(max(length.longest for length in lengths), total / self.shape[0])
+        self.lengths = RowLengths(max(length.longest for length in lengths), total / self.shape[0])
 
     def _send(self, value: Any) -> Future:
         """Return the future of a task with the value, so that Dask can compute it again."""
@@ -312,7 +312,7 @@ class DaskRows:
     # The methods of RowSource
 
     def row_lengths(self) -> RowLengths:
-        return self._lengths
+        return self.lengths
 
     def factor(self) -> EncoderFactor:
         N, p = self.shape
@@ -337,7 +337,7 @@ class DaskRows:
     def _take(self, method: str, indices: NDArray[np.intp]) -> Rows:
         chunk = np.searchsorted(self.ends, indices, side="right")
         starts = self.ends - self.sizes
-        own = {int(i): indices[chunk == i] - starts[i] for i in np.unique(chunk)}
+        own = {int(i): indices[chunk == i] - starts[i] for i in np.unique(chunk)} or {0: indices}
         rows = self._run(method, combine=stack, own=own)
         return rows[np.argsort(np.argsort(chunk, kind="stable"))]
 
@@ -372,6 +372,5 @@ class DaskRows:
         return float(self._run("code_residual", self._send(problem), combine=max))
 
     def largest_residuals(self, D: Array, k: int) -> Array:
-        arguments = self._send(D), k
-        longest = self._run("largest_residuals", *arguments, combine=partial(longest_of, k))
-        return np.asarray(longest)
+        combine = partial(longest_of, k)
+        return np.asarray(self._run("largest_residuals", self._send(D), k, combine=combine))
