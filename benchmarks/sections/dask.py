@@ -28,10 +28,6 @@ PARAMETERS: dict[str, Any] = {"random_state": 0, "n_jobs": 1, "tol": 0, "init_si
 """All iterations use all rows."""
 
 
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**30)}
-"""With this environment variable, worker processes reuse freed memory (docs/scale.md)."""
-
-
 def run(X: Any, quick: bool) -> Section:
     n, m, n_iter = (4000, 50, 4) if quick else (N_ROWS, N_COMPONENTS, 5)
     chunk_rows = n // 8 if quick else CHUNK_ROWS
@@ -40,15 +36,14 @@ def run(X: Any, quick: bool) -> Section:
         path = Path(folder) / "X.npy"
         np.save(path, np.resize(X, (n, X.shape[1])))
         alone = single_process(path, m, n_iter)
-        for n_workers, environ in ((1, {}), (2, {}), (1, ALLOCATOR), (2, ALLOCATOR)):
-            cluster = on_cluster(path, m, n_iter, n_workers, chunk_rows, environ)
+        for n_workers in (1, 2):
+            cluster = on_cluster(path, m, n_iter, n_workers, chunk_rows)
             # The first iteration contains the time to load compiled code.
             seconds, alone_seconds = (np.mean(run["iterations"][1:]) for run in (cluster, alone))
             rows.append(
                 Row(
                     f"`lincode.dask.SCNN`, {n:,}×{X.shape[1]}, m={m}, {n_workers} worker"
-                    f"{'s' if n_workers > 1 else ''}{''.join(f', {name} set' for name in environ)}:"
-                    " CPU time per iteration",
+                    f"{'s' if n_workers > 1 else ''}: CPU time per iteration",
                     f"{seconds / alone_seconds:.2f} × that of `SCNN` ({seconds:.1f} s and"
                     f" {alone_seconds:.1f} s); all processes send"
                     f" {cluster['megabytes']:.1f} MB per iteration",
@@ -80,12 +75,8 @@ def single_process(path: Path, m: int, n_iter: int) -> dict[str, Any]:
     return {"wall": time.perf_counter() - wall, "iterations": np.diff(clock.times).tolist()}
 
 
-def on_cluster(
-    path: Path, m: int, n_iter: int, n_workers: int, chunk_rows: int, environ: dict[str, str]
-) -> dict[str, Any]:
+def on_cluster(path: Path, m: int, n_iter: int, n_workers: int, chunk_rows: int) -> dict[str, Any]:
     """Train on a cluster of processes with one thread each."""
-    os.environ.pop("MALLOC_MMAP_THRESHOLD_", None)  # worker processes inherit the environment
-    os.environ.update(environ)
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0"

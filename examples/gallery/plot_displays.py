@@ -52,7 +52,7 @@ plt.show()
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 EnergyDisplay.from_estimator(scnn, ax=left)
 ReconstructionDisplay.from_estimator(scnn, X, label="one network, calibrated", ax=right)
-path = scnn_path(X, 64, alpha_ratios=[0.05, 0.1, 0.2], random_state=0)
+path = scnn_path(X, 64, alphas=["0.05*max", "0.1*max", "0.2*max"], random_state=0)
 ReconstructionDisplay.from_path(path, X, label="networks with different alpha", ax=right)
 plt.show()
 

@@ -31,7 +31,8 @@ plt.style.use("tableau-colorblind10")
 X = load_digits().data / 16
 X_train, X_test = train_test_split(X, test_size=0.25, random_state=0)
 ratios = np.geomspace(0.3, 0.005, 8)
-path = scnn_path(X_train, 64, alpha_ratios=ratios, tol=1e-3, random_state=0)
+alphas = [f"{ratio}*max" for ratio in ratios]
+path = scnn_path(X_train, 64, alphas=alphas, tol=1e-3, random_state=0)
 
 # %%
 # Errors and non-zeros of new digits
