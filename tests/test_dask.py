@@ -460,16 +460,8 @@ def test_worker_joins_and_all_leave(
         # The chunks are large enough that Dask moves some of them to the new worker.
         X = da.concatenate([lazy(digits, 600)] * 40).rechunk((2400, -1))
         lincode.dask.SCNN(
-<<<<<<< HEAD
-            64,
-            random_state=0,
-            init_size=None,
-            callback=lambda i: scale(2) if i.n_iter == 2 else None,
-        ).fit(lazy(X, 2000))
-=======
             64, random_state=0, init_size=None, callback=lambda i: i.n_iter == 2 and scale(2)
         ).fit(X)
->>>>>>> cluster
     assert len(homes) == 2
     monkeypatch.setattr(dask_rows, "WAIT_SECONDS", 2.0)
     model = lincode.dask.SCNN(5, **FEW, callback=lambda i: scale(0))
