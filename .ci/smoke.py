@@ -27,6 +27,8 @@ for network in (
             lincode.save(network, path)
             assert (lincode.load(path).transform(X) == codes).all()
 assert lincode.sparse_encode(X, np.eye(12), alpha=1.0).shape == X.shape
+if importlib.util.find_spec("distributed") is not None:
+    import lincode.dask  # noqa: F401
 print(
     "lincode",
     lincode.__version__,

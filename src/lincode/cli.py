@@ -225,7 +225,7 @@ def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequenc
     names = args.columns or [*columns] or [n for n in schema.names if n not in args.exclude]
     if unknown := ", ".join(sorted({*names, *args.exclude} - set(schema.names))):
         raise InvalidInputError(f"there is no column {unknown}; check the names.")
-    if text := [name for name in names if pa.types.is_string(schema.field(name).type)]:
+    if text := [name for name in names if not _is_number(pa.types, schema.field(name).type)]:
         excluded = ",".join([*args.exclude, *text])
         raise InvalidInputError(f"columns must be numbers; leave others out: --exclude {excluded}")
     single = all(schema.field(name).type == pa.float32() for name in names)
@@ -248,6 +248,11 @@ def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequenc
 
     shape = (table.count_rows(), len(names))
     return Rows(shape, dtype, None, batches, None if args.no_header else names)
+
+
+def _is_number(types: Any, kind: Any) -> bool:
+    tests = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null
+    return any(test(kind) for test in tests)
 
 
 def import_pyarrow() -> Any:
@@ -355,8 +360,11 @@ def _trained(args: argparse.Namespace, rows: Rows) -> Any:
 def _fit_blocks(model: Any, rows: Rows) -> None:
     """Learn from the blocks of a file, in passes until the mean energy of a pass is stable.
 
-    A model that has seen rows before continues with the row after the last one.
+    A model that has seen rows before continues with the row after the last one. The decoder and the
+    refinement, for which ``partial_fit`` is too early, follow on the last block.
     """
+    later = {name: getattr(model, name) for name in ("fit_decoder", "refine_max_iter")}
+    model.set_params(fit_decoder=False, refine_max_iter=0)
     (n, p), seen, previous = rows.shape, getattr(model, "n_samples_seen_", 0), math.inf
     for _ in range(seen // n, model.max_iter):
         seen, start = seen % n, len(getattr(model, "energy_path_", ()))
@@ -368,13 +376,17 @@ def _fit_blocks(model: Any, rows: Rows) -> None:
         if energy >= (1 - model.tol) * previous:
             break
         previous = energy
+    model.set_params(**later)
+    if any(later.values()):
+        model.calibrate(block)
 
 
 def _model_class(args: argparse.Namespace, rows: Rows) -> Any:
     """Return SCNN, or MiniBatchSCNN if its options are given or if the data are large."""
     if args.minibatch is not None:
         return MiniBatchSCNN if args.minibatch else SCNN
-    (n, p), m = rows.shape, getattr(args, "n_components", None) or rows.shape[1]
+    (n, p), m = rows.shape, getattr(args, "n_components", None)
+    m = m if isinstance(m, int) else p  # the estimator refuses other values
     n_numbers = 1.5 * rows.X.nnz if scipy.sparse.issparse(rows.X) else n * p
     is_large = (n_numbers + 2 * n * m) * (4 if rows.dtype == np.float32 else 8) > MAX_BYTES
     only_minibatch = set(given_parameters(args)) - set(inspect.signature(SCNN).parameters)

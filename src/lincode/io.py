@@ -93,12 +93,18 @@ def import_skops() -> Any:
 
 def _without_callbacks(estimator: Any) -> Any:
     """Return a copy without callbacks, which are functions and belong to one training."""
-    names = [name for name in estimator.get_params() if name.split("__")[-1] == "callback"]
+    values = estimator.get_params()
+    callbacks = [value for name, value in values.items() if name.split("__")[-1] == "callback"]
+    nested = any("__" in name for name in values)
     # A shallow copy shares its steps with the original, whose parameters must not change.
-    nested = any("__" in name for name in names)
-    copied = copy.deepcopy(estimator) if nested else copy.copy(estimator)
-    copied.set_params(**dict.fromkeys(names))
-    return copied.set_callbacks() if hasattr(copied, "set_callbacks") else copied
+    memo = {id(callback): None for callback in callbacks if callback is not None}
+    copied = copy.deepcopy(estimator, memo) if nested else copy.copy(estimator)
+    if not nested and "callback" in values:
+        copied.set_params(callback=None)
+    for part in (copied, *copied.get_params().values()):
+        if hasattr(part, "set_callbacks"):
+            part.set_callbacks()
+    return copied
 
 
 def output_path(path: str | os.PathLike[str]) -> Path:

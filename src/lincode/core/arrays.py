@@ -111,8 +111,7 @@ def scan_rows(X: Rows) -> tuple[float, RowLengths]:
             values = block.data if scipy.sparse.issparse(block) else block
             if not values.size:
                 continue
-            # The maximum of Python ignores NaN, so the order of the arguments matters.
-            largest = max(float(np.maximum(values.max(), -values.min())), largest)
+            largest = float(np.maximum(largest, np.maximum(values.max(), -values.min())))
             lengths = np.sqrt(row_squares(block))
             longest = max(float(lengths.max()), longest)
             total += float(lengths.sum())

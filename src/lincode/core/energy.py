@@ -2,11 +2,10 @@
 
     E(U, D, C) = 1/p ‖X − U D‖²  +  η/m (‖U − X Cᵀ‖² + ρ‖C‖²)  +  2λ/m ‖U‖₁      s.t. ‖D[j]‖ ≤ 1
 
-The paper uses η = 1 and ρ = 0. If entries of a row are missing, they are unknowns of E
-(``missing.py``), and λ of this row is multiplied by a factor, its ``penalty``. The D step, the C
-step and the energy need the rows only through ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX.
-All of these are sums over rows, so rows in threads, in batches or on several machines are handled
-by the same algorithm.
+The paper uses η = 1 and ρ = 0. Missing entries are predicted before training (``missing.py``), and
+λ of such a row is multiplied by a factor, its ``penalty``. The D step, the C step and the energy
+need the rows only through ``CodeStats`` (UᵀU, UᵀX and ‖U‖₁) and through XᵀX. All of these are sums
+over rows, so rows in threads, in batches or on several machines are handled by the same algorithm.
 """
 
 from __future__ import annotations

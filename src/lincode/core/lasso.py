@@ -23,20 +23,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from lincode.core.accelerated import Iterate
+from lincode.core.accelerated import Iterate, measure_rows
+from lincode.core.active_set import solve_rows
 from lincode.core.arrays import Array, Rows
+from lincode.core.greedy import debias
 from lincode.core.threshold import Thresholding, encode
 from lincode.exceptions import InvalidInputError
-
-if TYPE_CHECKING:
-    pass
 
 MAX_TOL = 1e6
 """The largest relative tolerance; the products with a larger one could overflow in float32."""
@@ -293,8 +292,6 @@ class _Block:
         m, p = self.problem.W.shape
         if not rows.size:
             return rows
-        from lincode.core.active_set import solve_rows
-
         # Without strong convexity accelerated steps are slow, so that the method is also used for
         # dense rows. No optimum needs more units than there are features.
         if self.problem.mu == 0:
@@ -428,8 +425,6 @@ class _Measures(NamedTuple):
 
 def _measure(U: Array, UH: Array, b: Array, problem: CodeProblem) -> _Measures:
     """Measure each row's code."""
-    from lincode.core.accelerated import measure_rows
-
     return _Measures(*measure_rows(U, UH, b, problem.tau, positive=problem.positive))
 
 
@@ -487,8 +482,6 @@ class LassoCoder:
         U[...] = 0 if start is None else start
         solved = solve_codes(U, b, self.problem, tol=self.tol, max_iter=self.max_iter)
         if self.debias:
-            from lincode.core.greedy import debias
-
             U[...] = debias(U, b, self.problem.H, positive=self.problem.positive)
         return solved.n_unfinished
 

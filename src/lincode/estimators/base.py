@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -30,6 +30,7 @@ from lincode.encoder.calibration import (
 )
 from lincode.estimators.codes import (
     CodeOutput,
+    check_codes_memory,
     encode_rows,
     make_coder,
     unfinished_message,
@@ -458,7 +459,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         return max(REFINEMENT_SAMPLES, REFINEMENT_SAMPLES_PER_UNIT * len(self.components_))
 
     def _copy_features(self, estimator: Any) -> Any:
-        """Return the estimator with the number and the names of the features of this one."""
+        """Return the estimator with ``alpha_`` and the features of this one."""
         for name in ("n_features_in_", "feature_names_in_", "alpha_"):
             if hasattr(self, name):
                 setattr(estimator, name, getattr(self, name))
@@ -466,10 +467,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
     def _unfitted_copy(self) -> Any:
         """Return a copy without callbacks that has not been fitted, except for its features."""
-        copy = clone(self).set_params(callback=None)
-        if hasattr(copy, "set_callbacks"):
-            copy.set_callbacks()
-        return self._copy_features(copy)
+        parameters = self.get_params(deep=False) | {"callback": None}
+        return self._copy_features(type(self)(**parameters))
 
     def _warn_about_codes(self, X: Rows, *, alpha_is_too_large: bool) -> None:
         """Warn if the codes are zero, or if the encoder's codes hardly reconstruct the samples.
@@ -601,7 +600,9 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         parts = prefetch(rows.blocks(READ_BYTES))
         if sparse:
             return stack([self._transform(block, split=split, sparse=True) for _, block in parts])
-        codes = np.empty((rows.shape[0], self._n_features_out), rows.dtype)
+        shape = rows.shape[0], self._n_features_out
+        check_codes_memory(*shape, rows.dtype)
+        codes = np.empty(shape, rows.dtype)
         for position, block in parts:
             codes[position] = self._transform(block, split=split)
         return codes
@@ -615,7 +616,9 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         if algorithm == "encoder":
             C = self._used_encoder().astype(X.dtype, copy=False)
             thresholding = self._thresholding(self._checked_gains())
-            encode_rows(X, C, thresholding, output, self.n_jobs, self._complete_outputs)
+            n_empty = encode_rows(X, C, thresholding, output, self.n_jobs, self._complete_outputs)
+            if n_empty:
+                warn_empty(self, n_empty)
         else:
             alpha = self.alpha_ if self.transform_alpha is None else self.transform_alpha
             self._solve(X, algorithm, float(alpha), output)
@@ -640,16 +643,19 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         if n_empty:
             warn_empty(self, n_empty)
 
-    def _complete_outputs(self, X: Rows, Z: Array) -> None:
-        """Compute the outputs Z of samples with missing entries again, from predicted entries."""
+    def _complete_outputs(self, X: Rows, Z: Array) -> int:
+        """Compute the outputs Z of samples with missing entries again, from predicted entries.
+
+        Returns how many samples have no observed entry.
+        """
         check_finite(self, X, allow_nan=True)
         if issparse(X):
-            return
+            return 0
         incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
         if incomplete.size:
             C = self._used_encoder().astype(X.dtype, copy=False)
             Z[incomplete] = self._predicted(X[incomplete]) @ C.T
-            self._warn_about_empty(X[incomplete])
+        return int(np.isnan(X[incomplete]).all(axis=1).sum())
 
     def _predicted(self, X: Rows) -> Rows:
         """Return X with a linear prediction of missing entries.
@@ -670,7 +676,9 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             coder = self._coder(algorithm, lam, X.dtype)
             n_unfinished = write_codes(X, coder, output, n_threads)
         if n_unfinished:
-            message = unfinished_message(n_unfinished, X, f"transform_tol={self.transform_tol}")
+            message = unfinished_message(
+                n_unfinished, X, f"transform_tol, which is {self.transform_tol:g}"
+            )
             warn_user(f"{type(self).__name__}: {message}", ConvergenceWarning)
 
     def _coder(self, algorithm: str, lam: float, dtype: np.dtype[np.floating]) -> Coder:

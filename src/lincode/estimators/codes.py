@@ -51,11 +51,7 @@ class CodeOutput:
         self.free: list[Array] = []  # buffers are used again, because new memory is slow
         self.parts: dict[int, Any] = {}
         if not sparse:
-            check_memory(
-                self.shape[0] * self.shape[1] * X.dtype.itemsize,
-                f"the codes of {self.shape[0]} samples with {self.shape[1]} columns",
-                "set sparse_output=True, or transform fewer samples at a time",
-            )
+            check_codes_memory(*self.shape, X.dtype)
             self.codes: Array = np.empty(self.shape, X.dtype)
 
     def buffer(self, rows: slice) -> Array:
@@ -63,7 +59,10 @@ class CodeOutput:
         if not self.split and not self.sparse:
             return self.codes[rows]
         n = rows.stop - rows.start
-        buffer = self.free.pop() if self.free else np.empty((0, self.m), self.dtype)
+        try:  # other threads may take a buffer at the same time
+            buffer = self.free.pop()
+        except IndexError:
+            buffer = np.empty((n, self.m), self.dtype)
         return buffer[:n] if len(buffer) >= n else np.empty((n, self.m), self.dtype)
 
     def finish(self, rows: slice, U: Array) -> None:
@@ -87,37 +86,45 @@ class CodeOutput:
         return self.container((values, columns, starts), shape=self.shape)
 
 
+def check_codes_memory(n: int, n_columns: int, dtype: Any) -> None:
+    """Raise an error if dense codes need more memory than there is."""
+    check_memory(
+        n * n_columns * dtype.itemsize,
+        f"the codes of {n} samples with {n_columns} columns",
+        "set sparse_output=True, or transform fewer samples at a time",
+    )
+
+
 def encode_rows(
     X: Rows,
     C: Array,
     thresholding: Thresholding,
     output: CodeOutput,
     n_jobs: int | None,
-    complete: Callable[[Rows, Array], None],
-) -> None:
-    """Write the codes of the encoder C.
+    complete: Callable[[Rows, Array], int],
+) -> int:
+    """Write the codes of the encoder C, and return how many samples are empty.
 
     All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. If the first
-    output of a sample is not finite, ``complete(X, Z)`` is called for its block, which corrects the
-    outputs Z or raises an error. An overflow of finite samples has the same result; the thresholds
-    find it and raise an error.
+    output of a sample is not finite, ``complete(X, Z)`` is called for its block. It corrects the
+    outputs Z and returns the number of empty samples, or raises an error. An overflow of finite
+    samples has the same result; the thresholds find it and raise an error.
     """
 
-    def encode_block(rows: slice) -> None:
+    def encode_block(rows: slice) -> int:
         with np.errstate(invalid="ignore", over="ignore"):
             Z = encoder_output(X[rows], C, out=output.buffer(rows))
-        if not np.isfinite(Z[:, 0]).all():
-            complete(X[rows], Z)
+        n_empty = 0 if np.isfinite(Z[:, 0]).all() else complete(X[rows], Z)
         output.finish(rows, thresholding.apply(Z))
+        return n_empty
 
     parts = encoder_blocks(X.shape[0], *C.shape)
     if len(parts) > 1:
-        threaded_map(encode_block, parts, thread_count(n_jobs))
-    elif n_jobs is None:  # one product, for which BLAS may use its own threads
-        encode_block(parts[0])
-    else:
-        with blas_threads(thread_count(n_jobs)):
-            encode_block(parts[0])
+        return sum(threaded_map(encode_block, parts, thread_count(n_jobs)))
+    if n_jobs is None:  # one product, for which BLAS may use its own threads
+        return encode_block(parts[0])
+    with blas_threads(thread_count(n_jobs)):
+        return encode_block(parts[0])
 
 
 def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
@@ -172,7 +179,7 @@ def write_codes(
 ) -> int:
     """Write the codes of validated samples; return how many are not solved."""
     n, m = X.shape[0], coder.n_units
-    n_rows = code_blocks(n, m)[0].stop if n else 1
+    n_rows = code_blocks(n, m)[0].stop
     parts = blocks(n, max(n_rows, min(MIN_PRODUCT_ROWS, MAX_PRODUCT_ENTRIES // m)))
 
     def solve_block(rows: slice) -> int:

@@ -14,7 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.arrays import Array, RowLengths, Rows, dense, is_lazy, scan_rows
 from lincode.core.threshold import n_calibration_rows
-from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, parse_alpha, resolve_alpha
+from lincode.estimators.base import (
+    DEFAULT_ALPHA,
+    READ_BYTES,
+    BaseSCNN,
+    parse_alpha,
+    resolve_alpha,
+)
 from lincode.estimators.validation import (
     Constraint,
     check_finite,
@@ -174,7 +180,7 @@ class MiniBatchSCNN(BaseSCNN):
     positive_dict : bool, default=False
         Whether to constrain the dictionary to D ≥ 0. The decoder of ``fit_decoder=True`` and of
         ``refine_max_iter > 0`` is not constrained.
-    init : {"data"} or array of shape (n_components, n_features), default="data"
+    init : "data" or array of shape (n_components, n_features), default="data"
         The start of training: random samples, normalised to length 1, as atoms, or the given
         atoms, projected onto the unit balls. The encoder starts from zero.
     transform_tol : float, default=1e-6
@@ -228,7 +234,7 @@ class MiniBatchSCNN(BaseSCNN):
         The threshold that ``transform`` uses with ``transform_algorithm="encoder"``.
     matching_threshold_ : float
         The threshold at which the encoder's codes are as sparse as the trained codes. It is
-        computed from the last batch and, with ``partial_fit``, averaged over batches.
+        computed from the last samples and, with ``partial_fit``, averaged over batches.
     matching_density_ : float
         The fraction of non-zeros that the calibration aims at: that of the trained codes, or the
         ``density`` of the last call of ``calibrate``.
@@ -433,11 +439,11 @@ class MiniBatchSCNN(BaseSCNN):
             if first:
                 training.choose_ridge(X, X.shape[0])
             rows, trained = training.learn_and_finish(X, penalties)
-            n, total = rows.shape[0], trained.stats.n
+            n, total = X.shape[0], trained.stats.n
             self._set_fitted(trained, rows, 0.0 if first else max(1 - n / total, 0.0))
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1
-        self._report(Progress(self), self.n_steps_, started, X.shape[0])
+        self._report(Progress(self), None, self.n_steps_, started, X.shape[0])
         if first:
             self._warn_about_codes(rows.X, alpha_is_too_large=too_large)
         return self
@@ -471,7 +477,7 @@ class MiniBatchSCNN(BaseSCNN):
             )
         if parse_alpha(self.alpha)[1] is None:
             self.alpha_ = resolve_alpha(self.alpha, lengths, m, p)
-        self._training = copy.copy(self._training)  # the state before remains if this fails
+        self._training = self._training.copied()  # the state before remains if this fails
         vars(self._training).update(self._training_parameters(m, p))
 
     def _scan(self, X: LazyRows, rng: np.random.RandomState) -> tuple[Rows, RowLengths]:
@@ -482,7 +488,7 @@ class MiniBatchSCNN(BaseSCNN):
         wanted = n_sampled if self.refine_max_iter > 0 else n_ridge_rows(X.shape[1])
         sample = RowSample(max(n, min(wanted, n_sampled)), rng)
         largest = longest = total = 0.0
-        for rows, block in prefetch(X.blocks()):
+        for rows, block in prefetch(X.blocks(READ_BYTES)):
             block_largest, lengths = scan_rows(block)
             if not math.isfinite(lengths.mean):
                 try:
@@ -508,7 +514,7 @@ class MiniBatchSCNN(BaseSCNN):
         for X, penalties in batches:
             progress.begin()
             training.learn(X, penalties)
-            if self._report(progress, max_batches, started, X.shape[0]):
+            if self._report(progress, training, max_batches, started, X.shape[0]):
                 reason = Reason.CALLBACK.value
                 break
             if rule.add(X, training.energy_path[-1]):
@@ -520,15 +526,24 @@ class MiniBatchSCNN(BaseSCNN):
         self._set_progress(reason)
         return rows.X
 
-    def _report(self, progress: Progress, max_batches: int, started: float, n: int) -> bool:
-        """Report a batch of n samples; return whether a callback requests a stop."""
-        training = self._training
+    def _report(
+        self,
+        progress: Progress,
+        unfinished: OnlineTraining | None,
+        max_batches: int,
+        started: float,
+        n: int,
+    ) -> bool:
+        """Report a batch of n samples; return whether a callback requests a stop.
+
+        ``unfinished`` is the training whose result is not yet in the fitted attributes.
+        """
         return progress.end(
-            training,
-            n_iter=training.n_batches,
+            unfinished,
+            n_iter=self._training.n_batches,
             max_iter=max_batches,
-            energy_per_sample=training.energy_path[-1],
-            change=training.change(),
+            energy_per_sample=self._training.energy_path[-1],
+            change=self._training.change(),
             seconds=time.perf_counter() - started,
             n_samples=n,
         )
@@ -540,14 +555,14 @@ class MiniBatchSCNN(BaseSCNN):
         self.n_steps_, self.n_samples_seen_ = training.n_batches, training.n_seen
         self.stop_reason_ = stop_reason
 
-    def _snapshot(self, training: OnlineTraining) -> MiniBatchSCNN:
+    def _snapshot(self, training: OnlineTraining | None) -> MiniBatchSCNN:
         """Return a fitted copy during training, which ``partial_fit`` can continue."""
-        if training.recent is None:  # partial_fit
+        if training is None:  # after partial_fit, all attributes are set
             result: MiniBatchSCNN = copy.copy(self)
             result.callback = None
             return result
         result = self._unfitted_copy()
-        result._training = copy.copy(training)
+        result._training = training.copied()
         rows, trained = result._training.finish()
         result._training.recent = None
         result._set_fitted(trained, rows)

@@ -242,8 +242,8 @@ class SCNN(BaseSCNN):
     ``transform_alpha``, ``transform_debias``, ``transform_tol``, ``split_sign``,
     ``sparse_output``, ``positive_code`` and ``encoder_weight``
     can be changed after ``fit`` and affect later calls of ``transform`` and ``score``. A change of
-    ``alpha`` takes effect in the next ``fit``. After a change of ``threshold_mode`` or
-    ``fit_decoder``, call ``calibrate``.
+    ``alpha`` takes effect in the next ``fit``. After a change of ``threshold_mode``,
+    ``fit_gains``, ``fit_decoder`` or ``refine_max_iter``, call ``calibrate``.
 
     The codes of the paper are those of ``SCNN(threshold="alpha", threshold_mode="soft",
     fit_gains=False, encoder_ridge=0)``.

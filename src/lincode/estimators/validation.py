@@ -126,7 +126,6 @@ def check_matrix(name: str, array: Any, shape: tuple[int, int] | None, dtype: An
     if np.ma.is_masked(array):
         raise InvalidInputError(f"{name} must not have masked entries; replace them with numbers.")
     try:
-        array = array.toarray() if scipy.sparse.issparse(array) else array
         matrix: Array = check_array(array, dtype=dtype, input_name=name, order="C")
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInputError(f"{name}: {error}") from error

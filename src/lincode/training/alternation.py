@@ -10,13 +10,15 @@ Training alternates between three convex steps, as in Algorithm 1 of the paper:
 
 With many rows, training starts on a small random subset, continues on subsets that are four times
 as large, and ends on all rows. The first iterations change D and C most, and a sample of the rows
-shows how nearly as well as all rows do. Each stage starts from D, C and the momentum of the one
-before and, in the last stage, only a few iterations remain. The subsets are nested, and they are
-chosen by the indices of the rows, so that the result does not depend on where the rows are stored.
+shows the direction of the change nearly as well as all rows. Each stage starts from D, C and the
+momentum of the one before, so that the last stage needs few iterations. The subsets are nested, and
+they are chosen by the indices of the rows, so that the result does not depend on where the rows are
+stored.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -263,7 +265,9 @@ class SCNNTraining:
 
     def snapshot(self) -> Trained:
         """Return the network during training, with the encoder for the present codes."""
-        return replace(self.result(), C=encoder_step(self.stats.UtX, self.factor, self.C))
+        present = copy.copy(self)
+        present.C = encoder_step(self.stats.UtX, self.factor, self.C)
+        return present.result()
 
     def result(self) -> Trained:
         """Return the trained network with the optimality residual of each step.

@@ -35,8 +35,8 @@ from lincode.exceptions import ClusterError, InvalidInputError
 from lincode.training.rows import (
     MAX_DIRECT_BYTES,
     MemoryRows,
-    _longest_rows,
     direct_factor_bytes,
+    longest_rows,
 )
 from lincode.training.threads import blas_threads
 
@@ -165,7 +165,7 @@ def add_all(parts: list[Any]) -> Any:
 
 def longest_of(k: int, parts: list[Array]) -> Array:
     """Return the k longest rows."""
-    return _longest_rows(np.concatenate(parts), k)
+    return longest_rows(np.concatenate(parts), k)
 
 
 def _unpickle(*parts: bytes) -> Any:

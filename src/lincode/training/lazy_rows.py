@@ -68,7 +68,9 @@ class LazyRows:
             if hasattr(block, "compute"):  # a Dask array
                 block = block.compute()
         except Exception as error:
-            error.add_note(f"This happened while rows {rows.start} to {rows.stop} of X were read.")
+            error.add_note(
+                f"This happened while rows {rows.start} to {rows.stop - 1} of X were read."
+            )
             raise
         return self._checked(block, rows)
 
@@ -78,13 +80,13 @@ class LazyRows:
         expected = (rows.stop - rows.start, self.shape[1])
         if block.shape != expected:
             raise InvalidInputError(
-                f"rows {rows.start} to {rows.stop} of X must have shape {expected}, because"
+                f"rows {rows.start} to {rows.stop - 1} of X must have shape {expected}, because"
                 f" X.shape is {self.shape}, got {block.shape}; the data may be truncated or may"
                 " have changed."
             )
         if block.dtype.kind not in "buif":
             raise InvalidInputError(
-                f"rows {rows.start} to {rows.stop} of X must contain real numbers, got dtype"
+                f"rows {rows.start} to {rows.stop - 1} of X must contain real numbers, got dtype"
                 f" {block.dtype}."
             )
         if is_sparse:

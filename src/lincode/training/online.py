@@ -292,7 +292,12 @@ class OnlineTraining:
         if self.n_batches > 2:
             weight = max(min(MAX_SMOOTHING, n / SMOOTHING_ROWS), 1 / (self.n_batches - 1))
             smoothed = self.energy + weight * (energy - self.energy)
-        self.energy, self.energy_path = float(smoothed), [*self.energy_path, float(energy)]
+        self.energy = float(smoothed)
+        self.energy_path.append(float(energy))
+
+    def copied(self) -> OnlineTraining:
+        """Return a copy that further batches do not change."""
+        return replace(self, energy_path=list(self.energy_path))
 
     def change(self) -> float:
         """Return the relative change of the energy between the last two batches."""

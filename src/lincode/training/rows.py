@@ -306,10 +306,10 @@ class MemoryRows:
         D = D.astype(self.dtype)
 
         def largest(rows: slice) -> Array:
-            return _longest_rows(dense(self.X[rows]) - self.U[rows] @ D, k)
+            return longest_rows(dense(self.X[rows]) - self.U[rows] @ D, k)
 
         parts = ordered_map(largest, dense_blocks(self.X), self.n_threads)
-        return reduce(lambda a, b: _longest_rows(np.vstack([a, b]), k), parts)
+        return reduce(lambda a, b: longest_rows(np.vstack([a, b]), k), parts)
 
     def _largest_sparse_residuals(self, D: Array, k: int) -> Array:
         """Find the rows by ‖x − u D‖² = ‖x‖² − 2⟨x Dᵀ, u⟩ + u D Dᵀ uᵀ, without dense rows."""
@@ -321,7 +321,7 @@ class MemoryRows:
 
         lengths = np.concatenate(list(ordered_map(squares, chunks(*self.U.shape), self.n_threads)))
         worst = np.sort(np.argsort(-lengths, kind="stable")[:k])
-        return _longest_rows(dense(self.X[worst]) - self.U[worst] @ D.astype(self.dtype), k)
+        return longest_rows(dense(self.X[worst]) - self.U[worst] @ D.astype(self.dtype), k)
 
     def _stats_of(self, rows: slice, residual: float = 0.0) -> CodeStats:
         f = None if self.penalties is None else self.penalties[rows]
@@ -345,7 +345,7 @@ def _penalised_code_step(
     return codes._replace(U=f * codes.U)
 
 
-def _longest_rows(R: Array, k: int) -> Array:
+def longest_rows(R: Array, k: int) -> Array:
     """Return the k longest rows of R, the longest first; equally long rows keep their order."""
     squares = np.einsum("ij,ij->i", R, R)
     return R[np.argsort(-squares, kind="stable")[:k]]
