@@ -28,7 +28,7 @@ for network in (
             assert (lincode.load(path).transform(X) == codes).all()
 assert lincode.sparse_encode(X, np.eye(12), alpha=1.0).shape == X.shape
 if importlib.util.find_spec("distributed") is not None:
-    import lincode.dask  # noqa: F401
+    import lincode.dask
 print(
     "lincode",
     lincode.__version__,
