@@ -19,6 +19,7 @@ PAGES = {
     "benchmarks/README.md": "benchmarks",
     "benchmarks/reconstruction.md": "benchmark_reconstruction",
     "benchmarks/alpha_scale.md": "benchmark_alpha",
+    "benchmarks/history.md": "benchmark_history",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",
     "README.md": "index",
