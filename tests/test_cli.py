@@ -204,7 +204,9 @@ def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 ERRORS: list[tuple[str, str]] = [
-    ("fit missing.npy -o M", "No such file or directory: 'missing.npy'"),
+    ("fit missing.npy -o M", "missing.npy does not exist"),
+    ("fit X.npy -o X.npy", "name a model"),
+    ("encode model X.npy -o X.npy", "would be overwritten"),
     ("fit X.txt -o M", "the name must end with .npy, .npz, .csv, .parquet, got X.txt"),
     ("fit bad.npy -o M", "bad.npy: "),
     ("fit bad.npz -o M", "bad.npz: "),

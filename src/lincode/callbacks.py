@@ -64,7 +64,7 @@ class Checkpoint:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"the checkpoint {os.fspath(self.path)} cannot be written: {error}. Training"
+                    f"the checkpoint {os.fspath(self.path)} cannot be written: {error} Training"
                     " continues without it.",
                     UserWarning,
                     stacklevel=2,

@@ -271,6 +271,8 @@ def named_errors(path: str) -> Iterator[None]:
     """Add the name of a file to the errors of the libraries and estimators that read it."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"{path} does not exist.") from error
     except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInputError(f"{path}: {error}") from error
 
@@ -325,7 +327,8 @@ def _write_table(file: BinaryIO, blocks: Iterator[Any], form: str, names: list[s
 
 def fit(args: argparse.Namespace) -> None:
     """Learn a model from a file of vectors."""
-    output_path(args.output)
+    if output_path(args.output).suffix[1:] in FORMATS:
+        raise InvalidInputError(f"{args.output} is the name of a table; name a model *.skops.")
     with named_errors(args.X):
         rows = open_rows(args.X, args)
         model = _trained(args, rows)
@@ -430,10 +433,14 @@ def decode(args: argparse.Namespace) -> None:
 
 def _load_model(args: argparse.Namespace) -> Any:
     """Load the model, and change the parameters that were given as options."""
-    output_path(args.output)
+    if str(output_path(args.output)) in map(os.path.realpath, (args.X, args.model)):
+        raise InvalidInputError(f"{args.output} would be overwritten; choose another output file.")
     file_format(args.output)
     model = load(args.model)
     with named_errors(args.model):
+        if not hasattr(model, "transform") or not hasattr(model, "inverse_transform"):
+            name = type(model).__name__
+            raise InvalidInputError(f"this {name} computes no codes; save its steps up to SCNN.")
         return model.set_params(**given_parameters(args))
 
 

@@ -47,6 +47,10 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """
     if hasattr(estimator, "to_local"):  # trained on a cluster
         estimator = estimator.to_local()
+    if not hasattr(estimator, "get_params"):
+        raise InvalidInputError(
+            f"only an estimator or a pipeline can be saved, got {type(estimator).__name__}."
+        )
     data = import_skops().dumps(_without_callbacks(estimator))
     with atomic_write(path) as file:
         file.write(data)

@@ -138,8 +138,8 @@ def test_sample_does_not_depend_on_blocks(sizes: list[int], n: int) -> None:
     whole.add(numbered(N))
     for block in np.split(numbered(N), np.cumsum(sizes)):
         parts.add(block)
-    assert_array_equal(whole.rows, parts.rows)
-    assert len(whole.rows) == min(n, N)
+    assert_array_equal(whole.result(), parts.result())
+    assert len(whole.result()) == min(n, N)
 
 
 # Reading ahead

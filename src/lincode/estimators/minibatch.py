@@ -14,13 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.arrays import Array, RowLengths, Rows, dense, is_lazy, scan_rows
 from lincode.core.threshold import n_calibration_rows
-from lincode.estimators.base import (
-    DEFAULT_ALPHA,
-    READ_BYTES,
-    BaseSCNN,
-    parse_alpha,
-    resolve_alpha,
-)
+from lincode.estimators.base import DEFAULT_ALPHA, BaseSCNN, parse_alpha, resolve_alpha
 from lincode.estimators.validation import (
     Constraint,
     check_finite,
@@ -488,7 +482,7 @@ class MiniBatchSCNN(BaseSCNN):
         wanted = n_sampled if self.refine_max_iter > 0 else n_ridge_rows(X.shape[1])
         sample = RowSample(max(n, min(wanted, n_sampled)), rng)
         largest = longest = total = 0.0
-        for rows, block in prefetch(X.blocks(READ_BYTES)):
+        for rows, block in prefetch(X.blocks()):
             block_largest, lengths = scan_rows(block)
             if not math.isfinite(lengths.mean):
                 try:
@@ -502,7 +496,7 @@ class MiniBatchSCNN(BaseSCNN):
             total += lengths.mean * block.shape[0]
             sample.add(block)
         check_scale(X, largest)
-        return sample.rows, RowLengths(longest, total / X.shape[0])
+        return sample.result(), RowLengths(longest, total / X.shape[0])
 
     def _learn_batches(self, batches: Batches, N: int, progress: Progress) -> Rows:
         """Learn batches, set the fitted attributes, and return the last samples."""

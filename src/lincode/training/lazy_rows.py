@@ -147,20 +147,29 @@ class RowSample:
     """
 
     def __init__(self, n: int, rng: np.random.RandomState) -> None:
-        self.n, self.rng = n, rng
-        self.keys: NDArray[np.float64] = np.empty(0)
-        self.rows: Rows = None
+        self.n, self.rng, self.limit = n, rng, np.inf
+        self.keys: list[NDArray[np.float64]] = []
+        self.blocks: list[Rows] = []
 
     def add(self, block: Rows) -> None:
         """Consider the rows of one more block."""
         keys = self.rng.random_sample(block.shape[0])
-        chosen = np.flatnonzero(keys < (self.keys.max() if len(self.keys) == self.n else 1))
-        if not len(chosen):
-            return
-        keys = np.concatenate([self.keys, keys[chosen]])
-        rows = stack([block[chosen]] if self.rows is None else [self.rows, block[chosen]])
-        smallest = np.sort(np.argsort(keys, kind="stable")[: self.n])
-        self.keys, self.rows = keys[smallest], rows[smallest]
+        chosen = np.flatnonzero(keys < self.limit)
+        if len(chosen):
+            self.keys.append(keys[chosen])
+            self.blocks.append(block[chosen])
+        if sum(map(len, self.keys)) >= 2 * self.n:
+            self.result()
+
+    def result(self) -> Rows:
+        """Return the sample, in the order of the stream, and forget all other rows."""
+        keys, rows = np.concatenate(self.keys), stack(self.blocks)
+        if len(keys) > self.n:
+            smallest = np.sort(np.argsort(keys, kind="stable")[: self.n])
+            keys, rows = keys[smallest], rows[smallest]
+            self.limit = float(keys.max())
+        self.keys, self.blocks = [keys], [rows]
+        return rows
 
 
 def _check_shape(shape: tuple[Any, ...]) -> None:
