@@ -482,6 +482,7 @@ def test_scheduler_is_lost(digits: Any) -> None:
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster:
         client = Client(cluster, timeout=TIMEOUT)
-        with pytest.raises(ClusterError, match="connection to the Dask scheduler was lost"):
+        lost = "connection to the Dask scheduler was lost"
+        with client.as_current(), pytest.raises(ClusterError, match=lost):
             fit(digits, lambda n_iter: cluster.close() if n_iter == 2 else None)
         client.close(timeout=5)
