@@ -594,6 +594,6 @@ def test_codes_that_are_not_solved_are_reported(
     network = view(fitted, transform_algorithm="exact", transform_tol=1e-12)
     for method in (network.transform, network.score):
         with pytest.warns(
-            ConvergenceWarning, match=r"the codes of .* increase transform_tol=1e-12"
+            ConvergenceWarning, match=r"the codes of .* increase transform_tol, which is 1e-12"
         ):
             method(digits)
