@@ -32,6 +32,7 @@ from lincode.core.arrays import (
     sample_indices,
 )
 from lincode.core.lasso import Coder
+from lincode.core.ridge import conjugate_gradient
 
 FILL_RIDGE = 0.1
 """ρ relative to the mean of the diagonal of G."""
@@ -83,23 +84,15 @@ def predict_missing(X: Array, missing: NDArray[np.bool_], moments: SecondMoments
     moments = SecondMoments(
         moments.matrix * (scale**0.5 if moments.is_factor else scale), moments.is_factor
     ).astype(X.dtype)
-    R = np.where(missing, X.dtype.type(0), X)
-    W, P, square = np.zeros_like(R), R.copy(), np.einsum("ij,ij->i", R, R)
-    for _ in range(FILL_STEPS):
+
+    def multiply(P: Array) -> Array:
         Q = moments.multiply(P) + X.dtype.type(FILL_RIDGE) * P
         Q[missing] = 0
-        length = divide(square, np.einsum("ij,ij->i", P, Q))[:, None]
-        W += length * P
-        R -= length * Q
-        previous, square = square, np.einsum("ij,ij->i", R, R)
-        P *= divide(square, previous)[:, None]
-        P += R
+        return Q
+
+    W, R = np.zeros_like(X), np.where(missing, X.dtype.type(0), X)
+    conjugate_gradient(multiply, W, R, n_steps=FILL_STEPS)
     np.copyto(X, moments.multiply(W), where=missing)
-
-
-def divide(a: Array, b: Array) -> Array:
-    """Return a/b, and 0 where b is not positive."""
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
 def penalty_factors(missing: NDArray[np.bool_]) -> Array:

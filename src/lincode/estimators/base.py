@@ -246,7 +246,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
     # Parameters
 
     def _check_parameters(self) -> None:
-        check_parameters(self.get_params(deep=False), self._constraints)
+        check_parameters(vars(self), self._constraints)  # get_params would be slow
         parse_alpha(self.alpha)
         if isinstance(self.init, str):
             choice("data").check("init", self.init)
