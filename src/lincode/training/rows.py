@@ -152,13 +152,15 @@ def factor_rows(X: Rows, n_threads: int = 1) -> EncoderFactor:
 
 def check_memory(needed: int, what: str, advice: str) -> None:
     """Raise an error if something needs more memory than is available."""
+    if needed < MIN_CHECKED_BYTES:
+        return
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         with open("/proc/meminfo") as lines:
             available = next(1024 * int(s.split()[1]) for s in lines if s.startswith("MemAvail"))
     except (AttributeError, OSError, StopIteration, ValueError):  # not Linux
         available = None
-    if needed >= MIN_CHECKED_BYTES and available is not None and needed > available:
+    if available is not None and needed > available:
         raise InvalidInputError(
             f"{what} need {needed / 1e9:.1f} GB of memory, but {available / 1e9:.1f} GB are"
             f" available; {advice}."
