@@ -350,3 +350,8 @@ def test_masked_entries_of_dictionaries_and_codes_are_refused() -> None:
     for call in calls:
         with pytest.raises(InvalidInputError, match="must not have masked entries"):
             call()
+
+
+def test_networks_that_do_not_fit_into_memory_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"GB of memory, but .* are available; use Mini"):
+        SCNN(10**9).fit(np.ones((2, 3)))
