@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.linear_model import orthogonal_mp_gram
 
-from lincode.core.greedy import MatchingProblem, debias
+from lincode.core.greedy import MatchingProblem
 
 
 def unit_atoms(m: int, p: int, seed: int = 0, dtype: Any = np.float64) -> Any:
@@ -143,37 +143,3 @@ def test_codes_scale_with_rows_and_inversely_with_atoms(dtype: Any, size: float)
     plain = greedy(D, X, 4)
     assert_allclose(greedy(D, X * size, 4) / size, plain, rtol=1e-3)
     assert_allclose(greedy(D * size, X, 4) * size, plain, rtol=1e-3)
-
-
-def test_debiased_codes_are_least_squares_on_the_support() -> None:
-    rng = np.random.default_rng(8)
-    D, X = unit_atoms(30, 20), rng.standard_normal((15, 20))
-    U = rng.standard_normal((15, 30)) * (rng.random((15, 30)) < 0.2)
-    U[0] = 0
-    V = debias(U, X @ D.T, D @ D.T, positive=False)
-    assert_array_equal(V != 0, U != 0)
-    for x, v in zip(X, V, strict=True):
-        support = v != 0
-        expected = np.linalg.lstsq(D[support].T, x, rcond=None)[0]
-        assert_allclose(v[support], expected, atol=1e-10)
-
-
-def test_debiased_codes_of_dependent_atoms_reconstruct_equally_well() -> None:
-    D = np.vstack([unit_atoms(5, 8), unit_atoms(5, 8)])
-    X = np.random.default_rng(9).standard_normal((6, 8))
-    V = debias(np.ones((6, 10)), X @ D.T, D @ D.T, positive=False)
-    expected = X @ np.linalg.pinv(D[:5]) @ D[:5]
-    assert_allclose(V @ D, expected, atol=1e-9)
-
-
-def test_positive_debiased_codes_are_not_negative() -> None:
-    rng = np.random.default_rng(10)
-    D, X = unit_atoms(30, 20), rng.standard_normal((40, 20))
-    U = (rng.random((40, 30)) < 0.3).astype(float)
-    V = debias(U, X @ D.T, D @ D.T, positive=True)
-    assert (V >= 0).all()
-    assert V.any()
-    assert not V[U == 0].any()
-    for x, v in zip(X, V, strict=True):
-        support = v != 0
-        assert_allclose(D[support] @ (x - v @ D), 0, atol=1e-9)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from lincode.core.accelerated import Iterate, measure_rows
 from lincode.core.active_set import solve_rows
 from lincode.core.arrays import Array, Rows
-from lincode.core.greedy import debias
+from lincode.core.projection import project_codes
 from lincode.core.threshold import Thresholding, encode
 from lincode.exceptions import InvalidInputError
 
@@ -482,7 +482,7 @@ class LassoCoder:
         U[...] = 0 if start is None else start
         solved = solve_codes(U, b, self.problem, tol=self.tol, max_iter=self.max_iter)
         if self.debias:
-            U[...] = debias(U, b, self.problem.H, positive=self.problem.positive)
+            project_codes(U, X, self.problem.W, self.problem.H, positive=self.problem.positive)
         return solved.n_unfinished
 
 

@@ -373,7 +373,7 @@ def compress_rows(U: Array, *, split: bool) -> CompressedRows:
     size = int(counts.sum())
     # ``_fill`` also writes to the last place, which is not part of the result.
     columns, values = np.empty(size + 1, dtype=np.int32), np.empty(size + 1, dtype=U.dtype)
-    _fill(U, columns, values)
+    _fill(U, U.view(np.int32 if U.dtype == np.float32 else np.int64), columns, values)
     if split:
         _split_compressed(U.shape[1], counts, columns, values)
     return CompressedRows(counts, columns[:size], values[:size])
@@ -403,13 +403,25 @@ def _count(U: Any, counts: Any) -> None:
 
 
 @compiled
-def _fill(U: Any, columns: Any, values: Any) -> None:
-    """Write every entry; one that is zero is overwritten by the next. Branches would be slower."""
+def _fill(U: Any, bits: Any, columns: Any, values: Any) -> None:
+    """Write every entry; one that is zero is overwritten by the next. Branches would be slower.
+
+    Sixteen zeros in a row are skipped. ``bits`` is the memory of U as integers.
+    """
     n, m = U.shape
     k = 0
     for i in range(n):
-        row = U[i]
-        for j in range(m):
+        row, row_bits = U[i], bits[i]
+        for block in range(m // 16):
+            used = bits.dtype.type(0)
+            for j in range(16):
+                used |= row_bits[16 * block + j]
+            if used != 0:
+                for j in range(16 * block, 16 * block + 16):
+                    columns[k] = j
+                    values[k] = row[j]
+                    k += row[j] != 0
+        for j in range(m - m % 16, m):
             columns[k] = j
             values[k] = row[j]
             k += row[j] != 0
