@@ -28,14 +28,15 @@ import scipy.sparse
 
 import lincode
 from lincode import SCNN, Iteration, MiniBatchSCNN
+from lincode.estimators.minibatch import n_start_rows
 from lincode.exceptions import InvalidInputError, MissingDependencyError
 from lincode.io import atomic_write, load, output_path, save
 
 FORMATS = ("npy", "npz", "csv", "parquet")
 INPUTS = "npy, npz (sparse), csv, csv.gz, parquet, or a folder of csv or parquet files"
 OUTPUTS = "the file to write: npy, npz (sparse), csv or parquet"
-NO_OPTIONS = {"callback", "init", "sparse_output", "verbose", "warm_start"}
-ENCODE_OPTIONS = {"threshold", "positive_code", "split_sign", "n_jobs"}
+NO_OPTIONS = {"callback", "dict_init", "sparse_output", "verbose", "warm_start"}
+ENCODE_OPTIONS = {"split_sign", "n_jobs"}
 SHORT_OPTIONS = {"n_components": ["-m"], "transform_algorithm": ["--algorithm"]}
 BLOCK_BYTES = 2**25
 """The rows of a block and their codes need about this much memory."""
@@ -363,11 +364,9 @@ def _trained(args: argparse.Namespace, rows: Rows) -> Any:
 def _fit_blocks(model: Any, rows: Rows) -> None:
     """Learn from the blocks of a file, in passes until the mean energy of a pass is stable.
 
-    A model that has seen rows before continues with the row after the last one. The decoder and the
-    refinement, for which ``partial_fit`` is too early, follow on the last block.
+    A model that has seen rows before continues with the row after the last one. With refinement,
+    the error replaces the energy. If there are too few rows for it, the last block is used.
     """
-    later = {name: getattr(model, name) for name in ("fit_decoder", "refine_max_iter")}
-    model.set_params(fit_decoder=False, refine_max_iter=0)
     (n, p), seen, previous = rows.shape, getattr(model, "n_samples_seen_", 0), math.inf
     for _ in range(seen // n, model.max_iter):
         seen, start = seen % n, len(getattr(model, "energy_path_", ()))
@@ -375,12 +374,12 @@ def _fit_blocks(model: Any, rows: Rows) -> None:
             if seen < block.shape[0]:
                 model.partial_fit(block[seen:])
             seen = max(0, seen - block.shape[0])
-        energy = float(np.mean(model.energy_path_[start:]))
-        if energy >= (1 - model.tol) * previous:
+        is_refined = len(model.energy_path_) == start
+        level = 1 - model.encoder_r2_ if is_refined else float(np.mean(model.energy_path_[start:]))
+        if level >= (1 - model.tol) * previous:
             break
-        previous = energy
-    model.set_params(**later)
-    if any(later.values()):
+        previous = level
+    if model.refine and model.n_samples_seen_ < n_start_rows(len(model.components_)):
         model.calibrate(block)
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from lincode.core.arrays import canonical_rows, sample_indices
 from lincode.core.energy import lam_max
 from lincode.core.threshold import n_calibration_rows
+from lincode.encoder.refinement import max_rows
 from lincode.estimators import scnn as local
 from lincode.estimators.validation import check_rows, check_scale
 from lincode.exceptions import InvalidInputError, MissingDependencyError
@@ -100,7 +101,7 @@ class SCNN(local.SCNN):
         check_is_fitted(self)
         if is_collection(X):
             rows, m = self._rows(X, reset=False), len(self.components_)
-            n = self._n_refinement_samples() if self.refine_max_iter > 0 else n_calibration_rows(m)
+            n = max_rows(rows.shape[1]) if self.refine else n_calibration_rows(m)
             X = rows.take(sample_indices(rows.shape[0], n))
             if hasattr(self, "feature_names_in_"):
                 import pandas as pd
@@ -140,17 +141,19 @@ class SCNN(local.SCNN):
         return lazy_result("inverse_transform", model, X, codes, self._input_names())
 
     def score(self, X: Any, y: object = None) -> float:
-        """Return the negative energy per sample of X; see :class:`lincode.SCNN`."""
+        """Return the fraction of X that is reconstructed; see :class:`lincode.SCNN`."""
         if not is_collection(X):
             return super().score(X)
         model = dask.delayed(self._worker_model(), pure=True)
         X, client = check_collection(self, X, reset=False), get_client()
         parts = [dask.delayed(_score)(block, model) for block in X.to_delayed().ravel()]
         with cluster_errors(client):
-            n, totals = zip(*results(client, client.compute(parts, retries=2)), strict=True)
+            n, squares, explained = zip(
+                *results(client, client.compute(parts, retries=2)), strict=True
+            )
         if not sum(n):
             raise InvalidInputError("X has no rows; a minimum of 1 is required.")
-        return float(sum(totals) / sum(n))
+        return float(sum(explained) / sum(squares)) if sum(squares) > 0 else 0.0
 
     def to_local(self) -> local.SCNN:
         """Return a copy as :class:`lincode.SCNN`, which needs no cluster."""
@@ -166,7 +169,9 @@ class SCNN(local.SCNN):
         self._check_parameters()
         model = self.to_local()
         model.__dict__.pop("feature_names_in_", None)
-        return model.set_params(n_jobs=1, verbose=0, callback=None, init="data", random_state=None)
+        return model.set_params(
+            n_jobs=1, verbose=0, callback=None, dict_init=None, random_state=None
+        )
 
     def _input_names(self) -> Any:
         default = [f"x{i}" for i in range(self.n_features_in_)]
@@ -248,6 +253,9 @@ def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
     return type(empty)(values, index=block.index, columns=empty.columns)
 
 
-def _score(block: Any, model: Any) -> tuple[int, float]:
-    n = block.shape[0]
-    return n, n * model.score(block) if n else 0.0
+def _score(block: Any, model: Any) -> tuple[int, float, float]:
+    """Return the number of rows of a block, ‖X‖², and how much of it is reconstructed."""
+    if not block.shape[0]:
+        return 0, 0.0, 0.0
+    squares, fraction = model._score_part(block)
+    return block.shape[0], squares, squares * fraction

@@ -109,20 +109,19 @@ def layers_of(model: Any) -> Layers:
     """Return the layers of a fitted estimator whose codes are one product and a threshold."""
     check_is_fitted(model)
     model._check_parameters()
-    exported = "threshold" if isinstance(model, SparseCoder) else "encoder"
-    if model.transform_algorithm != exported:
+    exported = ("threshold",) if isinstance(model, SparseCoder) else ("encoder", "paper")
+    if model.transform_algorithm not in exported:
         raise InvalidInputError(
-            f"transform_algorithm of {type(model).__name__} must be {exported!r} for ONNX, because"
-            " other codes are not one matrix product and a threshold; got"
-            f" {model.transform_algorithm!r}. Use set_params(transform_algorithm={exported!r})."
+            f"transform_algorithm of {type(model).__name__} must be {exported[0]!r} for ONNX,"
+            " because other codes are not one matrix product and a threshold; got"
+            f" {model.transform_algorithm!r}. Use set_params(transform_algorithm={exported[0]!r})."
         )
     if isinstance(model, SparseCoder):
         C = model.components_
         alpha = 1.0 if model.transform_alpha is None else float(model.transform_alpha)
         rule = Thresholding("soft", alpha, positive=bool(model.positive_code))
     else:
-        C = model._used_encoder()
-        rule = model._thresholding(model._checked_gains())
+        C, rule = model.encoder_, model._rule()
     return Layers(C, rule, bool(model.split_sign))
 
 
@@ -200,8 +199,6 @@ def _codes(Z: Any, layers: Layers, dtype: np.dtype[Any], version: dict[str, Any]
             kept = ops.OnnxGatherElements(Z, top, axis=1, **version)
             zeros = ops.OnnxSub(Z, Z, **version)
             U = ops.OnnxScatterElements(zeros, top, kept, axis=1, **version)
-    if rule.gains is not None:
-        U = ops.OnnxMul(U, np.array(rule.gains, dtype), **version)
     if layers.split_sign:
         negative = positive_part(ops.OnnxNeg(U, **version))
         U = ops.OnnxConcat(positive_part(U), negative, axis=1, **version)

@@ -469,9 +469,7 @@ class ReconstructionDisplay(_Display):
             )
         copies = []
         for density in np.unique(np.maximum(densities, 1 / m)):
-            network = copy.copy(estimator)
-            network.set_params(threshold="match", transform_n_nonzero_coefs=None)
-            copies.append(network.calibrate(X, density=float(density)))
+            copies.append(copy.copy(estimator).calibrate(X, density=float(density)))
         return cls.from_path(copies, X, label=label, ax=ax)
 
     @classmethod

@@ -5,7 +5,7 @@ The kernels are compiled by Numba and work in place, in one pass over the output
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +51,8 @@ def soft_threshold(
     return np.subtract(Z, np.clip(Z, -t, t), out=out)
 
 
-MODES = ("soft", "hard", "top_k")
 CALIBRATION_ROWS, CALIBRATION_ROWS_PER_UNIT = 10_000, 10
-"""Thresholds and gains are computed from at most max(10,000, 10 m) rows."""
+"""The encoder is calibrated on at most max(10,000, 10 m) rows."""
 MAX_PASSES = 20
 """After this number of passes over a row, its k-th largest entry is found by quickselect."""
 
@@ -70,16 +69,34 @@ class Thresholding:
     """The number of non-zeros of the mode "top_k\""""
     positive: bool = False
     """Whether negative outputs become zero"""
-    gains: Array | None = None
-    """Factors of the codes, shape (m,); None means 1"""
 
     def apply(self, Z: Array) -> Array:
-        """Replace the output Z of the encoder by the codes."""
+        """Replace the output Z of the encoder by the codes.
+
+        - "soft": soft_threshold(Z, threshold);
+        - "hard": Z where |Z| (with ``positive``, Z) exceeds the threshold;
+        - "top_k": the k largest |Z| (with ``positive``, Z) of each row. Of equally large entries
+          the first ones are kept.
+        """
+        largest = np.finfo(Z.dtype).max
         if self.mode == "top_k":
-            return apply_top_k(Z, self.k, self.gains, positive=self.positive)
-        function = apply_soft if self.mode == "soft" else apply_hard
-        limit = min(self.threshold, float(np.finfo(Z.dtype).max))
-        return function(Z, limit, self.gains, positive=self.positive)
+            n_overflows = _top_k(Z, min(self.k, Z.shape[1]), self.positive, largest)
+        else:
+            high = Z.dtype.type(min(self.threshold, float(largest)))
+            low = Z.dtype.type(-np.inf) if self.positive else -high
+            n_overflows = (_soft if self.mode == "soft" else _hard)(Z, low, high, largest)
+        if n_overflows:
+            raise InvalidInputError(
+                f"the codes of some samples are too large for {Z.dtype}; divide X by a number, and"
+                " the codes are divided by it too."
+            )
+        return Z
+
+    def matched(self, Z: Array, density: float) -> Thresholding:
+        """Return the rule with which outputs Z have the given density, if it has a threshold."""
+        if self.mode == "top_k":
+            return self
+        return replace(self, threshold=matching_threshold(Z, density, positive=self.positive))
 
 
 def encoder_output(X: Rows, C: Array, *, out: Array | None = None) -> Array:
@@ -141,56 +158,12 @@ def matching_threshold(Z: Array, density: float, *, positive: bool) -> float:
     return float(threshold)
 
 
-def apply_soft(Z: Array, threshold: float, gains: Array | None, *, positive: bool) -> Array:
-    """Replace Z by gains * soft_threshold(Z, threshold)."""
-    return _checked(Z, _soft(Z, *_limits(Z, threshold, positive), _gains(Z, gains), _largest(Z)))
-
-
-def apply_hard(Z: Array, threshold: float, gains: Array | None, *, positive: bool) -> Array:
-    """Replace Z by gains * Z where |Z| (with ``positive``, Z) exceeds the threshold, and by 0."""
-    return _checked(Z, _hard(Z, *_limits(Z, threshold, positive), _gains(Z, gains), _largest(Z)))
-
-
-def apply_top_k(Z: Array, k: int, gains: Array | None, *, positive: bool) -> Array:
-    """Replace Z by gains * Z for the k largest |Z| (with ``positive``, Z) of each row, and by 0.
-
-    Of equally large entries the first ones are kept.
-    """
-    return _checked(Z, _top_k(Z, min(k, Z.shape[1]), _gains(Z, gains), positive, _largest(Z)))
-
-
-def _largest(Z: Array) -> Any:
-    """Return the largest number of the precision."""
-    return np.finfo(Z.dtype).max
-
-
-def _checked(Z: Array, n_overflows: float) -> Array:
-    """Return the codes, and raise an error if some outputs of the encoder were not finite."""
-    if n_overflows:
-        raise InvalidInputError(
-            f"the codes of some samples are too large for {Z.dtype}; divide X by a number, and the"
-            " codes are divided by it too."
-        )
-    return Z
-
-
-def _limits(Z: Array, threshold: float, positive: bool) -> tuple[Any, Any]:
-    """Return the interval in which codes are zero."""
-    high = Z.dtype.type(threshold)
-    return Z.dtype.type(-np.inf) if positive else -high, high
-
-
-def _gains(Z: Array, gains: Array | None) -> Array:
-    m = Z.shape[1]
-    return np.ones(m, Z.dtype) if gains is None else gains.astype(Z.dtype, copy=False)
-
-
 # Each entry is computed by conditional expressions, which the compiler turns into vector
 # instructions. It does not do so for max and min, because of NaN.
 
 
 @compiled
-def _soft(Z: Any, low: Any, high: Any, gains: Any, largest: Any) -> Any:
+def _soft(Z: Any, low: Any, high: Any, largest: Any) -> Any:
     n, m = Z.shape
     zero, one = Z.dtype.type(0), Z.dtype.type(1)
     n_overflows = zero
@@ -200,13 +173,13 @@ def _soft(Z: Any, low: Any, high: Any, gains: Any, largest: Any) -> Any:
             z = row[j]
             clipped = z if z < high else high
             clipped = clipped if clipped > low else low
-            row[j] = gains[j] * (z - clipped)
-            n_overflows += zero if abs(gains[j] * z) <= largest else one
+            row[j] = z - clipped
+            n_overflows += zero if abs(z) <= largest else one  # one if it is NaN
     return n_overflows
 
 
 @compiled
-def _hard(Z: Any, low: Any, high: Any, gains: Any, largest: Any) -> Any:
+def _hard(Z: Any, low: Any, high: Any, largest: Any) -> Any:
     n, m = Z.shape
     zero, one = Z.dtype.type(0), Z.dtype.type(1)
     n_overflows = zero
@@ -214,14 +187,13 @@ def _hard(Z: Any, low: Any, high: Any, gains: Any, largest: Any) -> Any:
         row = Z[i]
         for j in range(m):
             z = row[j]
-            code = gains[j] * z
-            n_overflows += zero if abs(code) <= largest else one  # one if it is NaN
-            row[j] = code if (z > high) | (z < low) else zero
+            n_overflows += zero if abs(z) <= largest else one
+            row[j] = z if (z > high) | (z < low) else zero
     return n_overflows
 
 
 @compiled
-def _top_k(Z: Any, k: int, gains: Any, positive: bool, largest: Any) -> Any:
+def _top_k(Z: Any, k: int, positive: bool, largest: Any) -> Any:
     """Find a threshold for each row by bisection, such that k magnitudes exceed it.
 
     A pass that counts them costs less than one step of a selection algorithm, because it has no
@@ -235,7 +207,7 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool, largest: Any) -> Any:
     n_overflows = zero
     for i in range(n):
         row = Z[i]
-        n_overflows += _count_overflows(row, gains, largest)
+        n_overflows += _count_overflows(row, largest)
         total, count = _set_magnitudes(row, magnitudes, positive)
         threshold = zero
         exact = count <= wanted
@@ -258,19 +230,19 @@ def _top_k(Z: Any, k: int, gains: Any, positive: bool, largest: Any) -> Any:
                 threshold = nearby if n_passes == 0 else low + half * (high - low)
         if exact:
             for j in range(m):
-                row[j] = gains[j] * row[j] if magnitudes[j] > threshold else zero
+                row[j] = row[j] if magnitudes[j] > threshold else zero
         else:
-            _keep_largest(row, k, gains, magnitudes, work, low)
+            _keep_largest(row, k, magnitudes, work, low)
     return n_overflows
 
 
 @inlined
-def _count_overflows(row: Any, gains: Any, largest: Any) -> Any:
+def _count_overflows(row: Any, largest: Any) -> Any:
     """Return how many codes would be infinite or NaN, as a value of their type."""
     zero, one = row.dtype.type(0), row.dtype.type(1)
     count = zero
     for j in range(len(row)):
-        count += zero if abs(gains[j] * row[j]) <= largest else one
+        count += zero if abs(row[j]) <= largest else one
     return count
 
 
@@ -302,7 +274,7 @@ def _count_above(values: Any, threshold: Any) -> Any:
 
 
 @inlined
-def _keep_largest(row: Any, k: int, gains: Any, magnitudes: Any, work: Any, low: Any) -> None:
+def _keep_largest(row: Any, k: int, magnitudes: Any, work: Any, low: Any) -> None:
     """Keep the k largest magnitudes, more than k of which exceed ``low``, by quickselect.
 
     This is needed if several magnitudes equal the k-th largest one, or are very close to it.
@@ -322,7 +294,7 @@ def _keep_largest(row: Any, k: int, gains: Any, magnitudes: Any, work: Any, low:
         if magnitudes[j] == cutoff and n_equal > 0:
             keep = True
             n_equal -= 1
-        row[j] = gains[j] * row[j] if keep else 0
+        row[j] = row[j] if keep else 0
 
 
 @inlined

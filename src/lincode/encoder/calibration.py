@@ -1,32 +1,31 @@
-"""Calibration of the encoder after training: threshold, gains and decoder.
+"""Calibration of the encoder after training: its threshold and its dictionary.
 
-The encoder is fitted to codes that the ℓ1 penalty has shrunk, and a soft threshold shrinks them
-again. One gain per unit corrects this. With S the thresholded outputs of the encoder,
+The encoder is fitted to codes that the ℓ1 penalty has shrunk, so its codes S = T(X Cᵀ), where T
+keeps the largest outputs, are too small. Calibration computes the dictionary that fits them,
 
-    min_g ‖X − S diag(g) D‖²      ⟺      (SᵀS ∘ D Dᵀ) g = diag(SᵀX Dᵀ),
+    min_D ‖X − S D‖²,
 
-to which g ≥ 0 and a small regularisation are added. A separate decoder D' minimises
-‖X − S diag(g) D'‖².
+and then gives the atoms the length 1, multiplies the rows of C by the former lengths, and chooses
+the threshold again, in turn.
 
-All of this is measured on leave-one-out outputs: the output for row i of the encoder that would
-have been fitted without row i. With the hat matrix of the ridge regression they are
+All of this uses leave-one-out outputs: the output for row i of the encoder that would have been
+fitted without row i. With the hat matrix of the ridge regression they are
 
     z₋ᵢ = uᵢ − (uᵢ − zᵢ)/(1 − hᵢᵢ),      hᵢᵢ = xᵢ (XtX + ρ I)⁻¹ xᵢᵀ,
 
-so the threshold and the gains hold for new rows even if the encoder overfits. They belong to the
-encoder that minimises ‖U − X Cᵀ‖² + ρ‖C‖² exactly. If X is too wide for hᵢᵢ, whole folds of rows
-are left out instead, and an encoder is fitted without each of them.
+so the threshold holds for new rows even if the encoder overfits. They belong to the encoder that
+minimises ‖U − X Cᵀ‖² + ρ‖C‖² exactly. If X is too wide for hᵢᵢ, whole folds of rows are left out
+instead, and an encoder is fitted without each of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from lincode.core.arrays import Array, Rows
+from lincode.core.arrays import Array, Rows, dense, dense_blocks
 from lincode.core.ridge import DirectFactor, EncoderFactor
 from lincode.core.threshold import Thresholding
 from lincode.core.wide import IterativeFactor
@@ -37,14 +36,79 @@ MAX_FOLD, FOLD_TOL = 0.1, 1e-3
 """With an iterative factor, at most this fraction of all rows is left out at a time, and the
 encoder without them is computed to this relative residual. On 6000 texts with 3000 words, the
 threshold is then 1.3 % above that of single rows; with 1e-2 it was 10 % below it."""
-DECODER_RIDGE = 1e-3
-"""The weight, relative to the mean of SᵀS, that pulls the decoder towards the dictionary."""
-GAIN_RIDGE = 0.1
-"""The weight, relative to the mean diagonal, that pulls gains towards a common value. On five kinds
-of data the held-out error was within 0.3 % of the best weight, and no unit got the gain 0."""
-MAX_GAIN_ROUNDS = 50
-MAX_GAIN_EXCHANGES = 3
-"""How many rounds may pass without progress before gains are exchanged one at a time."""
+ROUNDS = 2
+"""How often the dictionary and the threshold are computed."""
+MIN_RIDGE = 1e-3
+"""The weight, relative to the mean of the diagonal of SᵀS, that pulls the dictionary towards the
+trained one. It is m/n for n rows if that is more, so that few rows do not overfit."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """An encoder C and a dictionary D, of shape (m, p), and the rule that makes codes sparse."""
+
+    C: Array
+    D: Array
+    rule: Thresholding
+
+    def copy(self) -> Network:
+        """Return a copy with its own arrays."""
+        return Network(self.C.copy(), self.D.copy(), self.rule)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A calibrated network, and how its codes reconstruct the rows it was calibrated on."""
+
+    network: Network
+    r2: float
+    """The fraction of the rows that is reconstructed, 1 − ‖X − S D‖²/‖X‖²"""
+    usage: Array
+    """The fraction of the rows that use each unit, shape (m,)"""
+
+
+def calibrate(
+    network: Network, Z: Array, X: Rows, density: float, *, positive_dict: bool = False
+) -> Calibrated:
+    """Fit the threshold and the dictionary to outputs Z of the encoder for the rows X."""
+    C, D, rule = network.C, network.D, network.rule
+    Z = np.array(Z)
+    for _ in range(ROUNDS):
+        rule = rule.matched(Z, density)
+        D = _fitted_dictionary(rule.apply(Z.copy()), X, D)
+        if positive_dict:
+            D = np.maximum(D, 0)
+        lengths = np.linalg.norm(D, axis=1)
+        lengths[lengths == 0] = 1
+        D, C, Z = D / lengths[:, None], C * lengths[:, None], Z * lengths.astype(Z.dtype)
+    rule = rule.matched(Z, density)
+    S = rule.apply(Z)
+    return Calibrated(Network(C, D, rule), explained_fraction(X, S, D), np.mean(S != 0, axis=0))
+
+
+def explained_fraction(X: Rows, S: Array, D: Array) -> float:
+    """Return 1 − ‖X − S D‖²/‖X‖², the fraction of X that codes S reconstruct; 0 if X is zero."""
+    D, error, total = D.astype(S.dtype), 0.0, 0.0
+    for rows in dense_blocks(X):
+        block = dense(X[rows])
+        total += float(np.sum(np.square(block, dtype=np.float64)))
+        error += float(np.sum(np.square(block - S[rows] @ D, dtype=np.float64)))
+    return 1 - error / total if total > 0 else 0.0
+
+
+def _fitted_dictionary(S: Array, X: Rows, D: Array) -> Array:
+    """Return argmin_D' ‖X − S D'‖² + κ‖D' − g D‖² with the best common factor g of D."""
+    StS, StX = (np.asarray(S.T @ A, dtype=np.float64) for A in (S, X))
+    used = np.diag(StS) > 0
+    if not used.any():
+        return D
+    square = float(np.vdot(StS, D @ D.T))
+    g = float(np.vdot(StX, D)) / square if square > 0 else 1.0
+    kappa = max(MIN_RIDGE, len(D) / X.shape[0]) * float(np.diag(StS)[used].mean())
+    A = StS + kappa * np.eye(len(D))
+    fitted = scipy.linalg.solve(A, StX + kappa * max(g, 0) * D, assume_a="pos")
+    fitted[~used] = D[~used]
+    return np.asarray(fitted)
 
 
 def leave_one_out_outputs(
@@ -103,102 +167,7 @@ def _direct_outputs(X: Rows, U: Array, UtX: Array, n: float, factor: DirectFacto
     freedom = np.maximum(1 - h, 1e-12)[:, None]
     loo = np.ascontiguousarray(U - (U - Z) / freedom.astype(X.dtype))
     # A row that is orthogonal to all others has the output 0, but rounding adds an error,
-    # which the gains would magnify without bound.
+    # which could be magnified without bound.
     rounding = 10 * eps / freedom
     loo[np.abs(loo) <= rounding * np.abs(U).max(axis=1, keepdims=True)] = 0
     return loo
-
-
-@dataclass(frozen=True)
-class CodedRows:
-    """Sums over rows for codes S without gains, from which gains and decoder are computed."""
-
-    StS: Array
-    StX: Array
-    X2: float
-    """‖X‖²"""
-
-    @classmethod
-    def of(cls, Z: Array, X: Rows, thresholding: Thresholding) -> CodedRows:
-        """Compute the sums for outputs Z of the encoder and rows X."""
-        return cls.of_codes(replace(thresholding, gains=None).apply(Z.copy()), X)
-
-    @classmethod
-    def of_codes(cls, S: Array, X: Rows) -> CodedRows:
-        """Compute the sums for codes S and rows X."""
-        values = X.data if hasattr(X, "indptr") else X
-        return cls(
-            StS=np.asarray(S.T @ S, dtype=np.float64),
-            StX=np.asarray(S.T @ X, dtype=np.float64),
-            X2=float(np.sum(np.square(values, dtype=np.float64))),
-        )
-
-    def __add__(self, other: CodedRows) -> CodedRows:
-        return CodedRows(self.StS + other.StS, self.StX + other.StX, self.X2 + other.X2)
-
-    def r2(self, gains: Array, D: Array) -> float:
-        """Return 1 − ‖X − S diag(g) D‖²/‖X‖², the fraction of X that is reconstructed."""
-        if self.X2 == 0:
-            return 0.0
-        A, r = self.StS * (D @ D.T), np.einsum("jp,jp->j", self.StX, D)
-        return self._fraction(2 * gains @ r - gains @ A @ gains, gains @ np.abs(A) @ gains)
-
-    def r2_of_decoder(self, D: Array) -> float:
-        """Return 1 − ‖X − S D‖²/‖X‖² for a decoder D."""
-        if self.X2 == 0:
-            return 0.0
-        DDt = D @ D.T
-        size = np.vdot(np.abs(self.StS), np.abs(DDt))
-        return self._fraction(2 * np.vdot(self.StX, D) - np.vdot(self.StS, DDt), size)
-
-    def _fraction(self, explained: Any, size: Any) -> float:
-        """Return explained/‖X‖², where ``size`` is the sum of the absolute terms of a square.
-
-        If codes are so large that the rounding errors of this sum exceed ‖X‖², those of the
-        reconstruction do so too, and nothing is reconstructed.
-        """
-        rounding = float(np.finfo(np.float64).eps * size / self.X2)
-        fraction = float(explained / self.X2)
-        return fraction if rounding < 1 else min(fraction, -rounding)
-
-
-def fit_gains(coded: CodedRows, D: Array, prior: Array | None = None, weight: float = 0.0) -> Array:
-    """Return one gain per unit: argmin ‖X − S diag(g) D‖² + κ‖g − g₀‖² over g ≥ 0.
-
-    g₀ is the best common gain, or the ``prior`` (gains of earlier batches) with the given weight.
-    κ is relative to the mean diagonal of the quadratic form. It keeps the gains of similar units
-    together, so that hardly any gain becomes 0, and it gives units without a code the gain g₀.
-    The constraint is handled by an active set: units with a negative gain are set to 0, units at 0
-    with a negative gradient are released, and the others are solved again. If this does not make
-    progress, only one unit is exchanged at a time.
-    """
-    A, r = coded.StS * (D @ D.T), np.einsum("jp,jp->j", coded.StX, D)
-    used = np.diag(A) > 0
-    common = float(r.sum() / A.sum()) if used.any() and A.sum() > 0 else 1.0
-    start = np.full(len(D), common if common > 0 else 1.0) if prior is None else prior
-    if not used.any():
-        return start.copy()
-    kappa = max(weight, GAIN_RIDGE) * float(np.diag(A)[used].mean())
-    A, r = A + kappa * np.eye(len(D)), r + kappa * start
-    active, fewest, patience = np.ones(len(D), dtype=bool), len(D) + 1, MAX_GAIN_EXCHANGES
-    for _ in range(MAX_GAIN_ROUNDS):
-        gains = np.zeros(len(D))
-        gains[active] = scipy.linalg.solve(A[np.ix_(active, active)], r[active], assume_a="pos")
-        released = ~active & (A @ gains - r < -1e-12 * np.abs(r).max())
-        wrong = np.flatnonzero((gains < 0) | released)
-        if not wrong.size:
-            break
-        patience = MAX_GAIN_EXCHANGES if len(wrong) < fewest else patience - 1
-        fewest = min(fewest, len(wrong))
-        exchanged = wrong if patience > 0 else wrong[-1:]
-        active[exchanged] = ~active[exchanged]
-    return np.maximum(gains, 0)
-
-
-def fit_decoder(coded: CodedRows, gains: Array, D: Array) -> Array:
-    """Return argmin_D' ‖X − S diag(g) D'‖² + κ‖D' − D‖², with a small κ for rarely used units."""
-    StS, StX = coded.StS * gains * gains[:, None], coded.StX * gains[:, None]
-    used = np.diag(StS) > 0
-    kappa = DECODER_RIDGE * float(np.diag(StS)[used].mean()) if used.any() else 1.0
-    A = StS + kappa * np.eye(len(D))
-    return np.asarray(scipy.linalg.solve(A, StX + kappa * D, assume_a="pos"))

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lincode.core.energy import lam_max
-from lincode.estimators.base import resolve_alpha
-from lincode.estimators.scnn import SCNN
+from lincode.estimators.scnn import MAX_ITERATIONS, SCNN
 from lincode.estimators.validation import check_seed, number
 from lincode.exceptions import InvalidInputError
 from lincode.training.alternation import choose_ridge_for, train_in_stages
@@ -30,6 +29,7 @@ def scnn_path(
 ) -> list[SCNN]:
     """Fit SCNN for several values of alpha, from the largest to the smallest.
 
+    The networks minimise the energy and are not refined (``refine=False``).
     XᵀX is factored once, and each network starts from the dictionary, the encoder and the codes of
     the one before, on all samples. This is much faster than separate fits. An automatic
     ``encoder_ridge`` is chosen for the initial dictionary, as in a separate fit.
@@ -40,14 +40,14 @@ def scnn_path(
         The training samples. Missing entries are NaN.
     n_components : int, default=None
         The number of units. None means the number of features.
-    alphas : array-like of float or str, default=None
-        The values of alpha, as numbers or relative to X, such as ``"0.1*max"`` and ``"mean"``. None
-        means ``n_alphas`` values between 0.9 and 0.003 times ``SCNN.alpha_max(X)``, evenly spaced
-        on a logarithmic scale.
+    alphas : array-like of float, default=None
+        The values of alpha. None means ``n_alphas`` values between 0.9 and 0.003 times
+        ``SCNN.alpha_max(X)``, evenly spaced on a logarithmic scale.
     n_alphas : int, default=10
         The number of values if ``alphas`` is None.
     **parameters
-        Other parameters of :class:`lincode.SCNN`, except for ``callback`` and ``warm_start``.
+        Other parameters of :class:`lincode.SCNN`, except for ``refine``, ``callback`` and
+        ``warm_start``.
 
     Returns
     -------
@@ -59,45 +59,39 @@ def scnn_path(
     >>> from sklearn.datasets import load_digits
     >>> from lincode import scnn_path
     >>> X = load_digits().data[:300] / 16
-    >>> path = scnn_path(X, n_components=16, alphas=["0.01*max", "0.1*max"], random_state=0)
-    >>> sparsity = [float(1 - scnn.usage_.mean()) for scnn in path]
-    >>> sparsity[0] > sparsity[1]
-    True
+    >>> path = scnn_path(X, n_components=16, alphas=[0.01, 0.1], random_state=0)
+    >>> [scnn.alpha for scnn in path]
+    [0.1, 0.01]
     """
-    for name in {"alpha", "callback", "warm_start"} & set(parameters):
+    for name in {"alpha", "refine", "callback", "warm_start"} & set(parameters):
         raise InvalidInputError(
             f"{name} is not a parameter of scnn_path; got {parameters[name]!r}."
         )
     number(1, 10_000, integer=True).check("n_alphas", n_alphas)
-    first = SCNN(n_components, **parameters)
+    first = SCNN(n_components, refine=False, **parameters)
     first._check_parameters()
     rows, rng = first._rows(X), check_seed(first.random_state)
-    p, lengths = rows.shape[1], rows.row_lengths()
+    p = rows.shape[1]
     m = first._n_units(p)
     if alphas is None:
-        values = np.geomspace(*RATIO_RANGE, n_alphas) * lam_max(lengths.longest, m, p)
-    else:
-        given = (
-            [alphas] if isinstance(alphas, str) else list(np.atleast_1d(np.asarray(alphas, object)))
-        )
-        values = np.array([resolve_alpha(alpha, lengths, m, p) for alpha in given])
+        alphas = np.geomspace(*RATIO_RANGE, n_alphas) * lam_max(rows.row_lengths().longest, m, p)
     path: list[SCNN] = []
     with blas_threads(matrix_threads(max(m, p), thread_count(first.n_jobs))):
         start = first._first_weights(rows, rng)
         D, C = start.D, start.C
-        for alpha in np.sort(values)[::-1]:
-            scnn = first._copy_features(SCNN(n_components, float(alpha), **parameters))
-            scnn.alpha_ = float(alpha)
+        for alpha in sorted(np.atleast_1d(alphas).tolist(), reverse=True):
+            scnn = SCNN(n_components, alpha=alpha, refine=False, **parameters)
+            scnn._check_parameters()
+            first._copy_features(scnn).alpha_ = float(alpha)
             weights = scnn._weights()
             if weights.ridge is None:
                 weights = replace(weights, ridge=choose_ridge_for(rows, start.D, weights))
+            max_iter = scnn.max_iter or MAX_ITERATIONS
             training, outcome = train_in_stages(
-                rows, D, C, weights, sizes=[], rng=rng, tol=scnn.tol, max_iter=scnn.max_iter
+                rows, D, C, weights, sizes=[], rng=rng, tol=scnn.tol, max_iter=max_iter
             )
             scnn._set_result(training, outcome)
             scnn._warn_about_training(outcome)
             D, C = training.D, training.C
             path.append(scnn)
-    for scnn in path:
-        scnn._refine(scnn._refinement_sample(rows))
     return path

@@ -73,6 +73,15 @@ def number(low: float, high: float = sys.float_info.max, *, integer: bool = Fals
     return Constraint(accepts, f"{words} of at least {low}{limit}")
 
 
+def fraction() -> Constraint:
+    """Accept floats above 0 and at most 1."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, float | np.floating) and bool(0 < value <= 1)
+
+    return Constraint(accepts, "a float above 0 and at most 1.0")
+
+
 def choice(*words: Any) -> Constraint:
     """Accept some strings, or None."""
 

@@ -58,9 +58,9 @@ RIDGE_ROWS, RIDGE_ROWS_PER_FEATURE = 10_000, 5
 ROUNDING_TOL = 1e-14
 """Codes cannot be computed to a smaller tolerance than this."""
 ROWS_PER_UNIT, MIN_ROWS = 10, 1000
-"""The first subset has max(1000, 10 m) rows, unless its size is given."""
+"""The first subset has max(1000, 10 m) rows."""
 MIN_TOTAL_ROWS = 10_000
-"""With fewer rows in total, subsets save little time and are only used if their size is given."""
+"""With fewer rows in total, subsets save little time and are not used."""
 GROWTH = 4
 """The ratio of the sizes of two subsets."""
 MAX_FRACTION = 1 / 3
@@ -164,6 +164,10 @@ class SCNNTraining:
             energy = energy_from_stats(self.stats, self.D, self.C, self.factor, lam, eta)
             self._cached_energy = self.stats, self.D, self.C, energy
         return energy
+
+    def zero_energy(self) -> float:
+        """Return the energy of zero codes, ‖X‖²/p."""
+        return float(self.factor.trace / self.D.shape[1])
 
     def rounding(self) -> float:
         """Return a bound of the rounding error of the energy."""
@@ -352,11 +356,11 @@ def atom_signs(D: Array) -> Array:
     return np.where(largest < 0, -1.0, 1.0)
 
 
-def subset_sizes(N: int, p: int, m: int, first: int | None = None) -> list[int]:
+def subset_sizes(N: int, p: int, m: int) -> list[int]:
     """Return the sizes of the subsets for N rows and m units, without the last stage of N rows."""
-    size = max(MIN_ROWS, ROWS_PER_UNIT * m) if first is None else first
+    size = max(MIN_ROWS, ROWS_PER_UNIT * m)
     sizes: list[int] = []
-    if first is None and N < MIN_TOTAL_ROWS:
+    if N < MIN_TOTAL_ROWS:
         return sizes
     while size <= MAX_FRACTION * N and size * (p + m) * 8 <= MAX_SUBSET_BYTES:
         sizes.append(size)

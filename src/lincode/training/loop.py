@@ -38,7 +38,7 @@ def with_callbacks(method: Method) -> Method:
 class Reason(enum.Enum):
     """The reason why training stopped, as a sentence."""
 
-    CONVERGED = "converged: the relative change of the energy fell to tol or below"
+    CONVERGED = "converged: the relative decrease of the energy fell to tol or below"
     MAX_ITER = "max_iter was reached before convergence; increase max_iter or tol"
     CALLBACK = "the callback requested a stop"
 
@@ -56,12 +56,12 @@ class Iteration:
     energy_per_sample : float
         The energy of the samples in use, divided by their number.
     change : float
-        The relative change of the energy in this iteration. SCNN stops when it is at most ``tol``.
+        The relative decrease of the energy. SCNN stops when it is at most ``tol``.
     seconds : float
         The time since the first iteration started.
     n_samples : int
-        The number of samples in use. SCNN starts on subsets of the samples if there are many (see
-        its ``init_size``), and counts the iterations on each subset from 1.
+        The number of samples in use. With ``refine=False``, SCNN starts on subsets of the samples
+        if there are many, and counts the iterations on each subset from 1.
     snapshot : callable
         ``snapshot()`` returns a fitted copy of the estimator with the weights so far.
 
@@ -165,6 +165,9 @@ class Training(Protocol):
     def energy(self) -> float:
         """Return the present energy."""
 
+    def zero_energy(self) -> float:
+        """Return the energy of zero codes."""
+
     def rounding(self) -> float:
         """Return a bound of the rounding error of the energy."""
 
@@ -186,19 +189,25 @@ def train(
     progress: Progress | None = None,
     started: float | None = None,
 ) -> Outcome:
-    """Iterate until the relative change of the energy is at most ``tol``, or ``max_iter`` times.
+    """Iterate until the relative decrease of the energy is at most ``tol``, or ``max_iter`` times.
+
+    The decrease is relative to the energy, or to its decrease since all codes were zero if that is
+    less: most of the energy of sparse rows may be out of the reach of any code. Training does not
+    stop while the decrease grows.
 
     The energy is checked after every step. A step that increases it by more than rounding raises an
     error. ``started`` is the time from which the seconds of an iteration are counted.
     """
     start = time.perf_counter() if started is None else started
     path = [_finite(training.energy(), "at the start")]
-    reason = Reason.MAX_ITER
+    reason, decrease = Reason.MAX_ITER, math.inf
     for n_iter in range(1, max_iter + 1):
         if progress is not None:
             progress.begin()
         path.append(_run_steps(training, training.steps(), path[-1]))
-        change = abs(path[-2] - path[-1]) / path[-2] if path[-2] > 0 else 0.0
+        before, decrease = decrease, abs(path[-2] - path[-1])
+        scale = min(path[-2], max(training.zero_energy() - path[-1], 0.0))
+        change = decrease / scale if scale > 0 else float(decrease > 0)
         accurate = training.set_change(change)
         if progress is not None and progress.end(
             training,
@@ -211,7 +220,7 @@ def train(
         ):
             reason = Reason.CALLBACK
             break
-        if change <= tol and accurate:
+        if change <= tol and decrease <= before and accurate:
             reason = Reason.CONVERGED
             break
     path[-1] = _run_steps(training, training.final_steps(), path[-1])

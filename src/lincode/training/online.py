@@ -65,7 +65,9 @@ MIN_BATCH_SIZE, ENCODER_MIN_BATCH_SIZE = 512, 1024
 """A batch has this number of rows without and with the encoder term, or as many rows as units if
 that is more."""
 FORGETTING, ENCODER_FORGETTING = 12, 24
-"""The weight of a row is halved after this fraction, 1/12 or 1/24, of the rows seen so far."""
+"""The weight of a row is halved after this fraction, 1/12 or 1/24, of the rows seen so far, but not
+before as many rows as units: the first weights are forgotten quickly, and later ones average over
+more and more rows."""
 CODE_TOL, ENCODER_CODE_TOL = 3e-3, 1e-2
 """The tolerance of the codes of a batch, without and with the encoder term."""
 FINAL_TOL = 1e-3
@@ -101,10 +103,6 @@ class OnlineTraining:
     weights: EnergyWeights
     batch_size: int
     """A larger batch is learned in parts of this size"""
-    half_life: float | None
-    """The weight of a row is halved after this many further rows. None means a fraction of the rows
-    seen so far, at least as many as there are units: the first weights are forgotten quickly, and
-    later ones average over more and more rows."""
     n_threads: int
     ridge: float | None = None
     """The ridge ρ relative to the mean eigenvalue of XᵀX"""
@@ -195,7 +193,7 @@ class OnlineTraining:
             D = nonnegative_atoms(D, signed=not weights.positive)
         eta = weights.eta if self.uses_encoder else 0.0
         forgotten = ENCODER_FORGETTING if eta > 0 else FORGETTING
-        decay = 0.5 ** (rows.shape[0] / (self.half_life or max(m, self.n_seen / forgotten)))
+        decay = 0.5 ** (rows.shape[0] / max(m, self.n_seen / forgotten))
         present, energy = self._update_codes(rows, D, eta)
         stats = present if self.stats is None else self.stats.weighted(decay) + present
         XtX, C = self.XtX, self.C

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import Protocol
 
@@ -204,10 +204,8 @@ class MemoryRows:
         lengths: RowLengths | None = None,
         penalties: Array | None = None,
     ) -> None:
-        self.X, self.n_threads = X, n_threads
-        _check_training_memory(X, m)
+        self.X, self.m, self.n_threads = X, m, n_threads
         self.penalties = penalties
-        self.U: Array = np.zeros((X.shape[0], m), dtype=X.dtype)
         self._lengths = lengths
         self._factor: EncoderFactor | None = None
 
@@ -216,6 +214,12 @@ class MemoryRows:
         """The shape (N, p) of X."""
         N, p = self.X.shape
         return N, p
+
+    @cached_property
+    def U(self) -> Array:
+        """The codes. They need memory only if rows are trained on."""
+        _check_training_memory(self.X, self.m)
+        return np.zeros((self.X.shape[0], self.m), dtype=self.dtype)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -246,9 +250,7 @@ class MemoryRows:
     def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
         """Return a row source of a copy of the rows with the given indices; its codes are zero."""
         penalties = None if self.penalties is None else self.penalties[indices]
-        return MemoryRows(
-            self.X[indices], self.U.shape[1], n_threads=self.n_threads, penalties=penalties
-        )
+        return MemoryRows(self.X[indices], self.m, n_threads=self.n_threads, penalties=penalties)
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         """Set the codes to those of the encoder C."""
