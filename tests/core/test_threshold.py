@@ -13,9 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode.core.threshold import (
     Thresholding,
-    apply_hard,
-    apply_soft,
-    apply_top_k,
     compress_rows,
     encode,
     matching_threshold,
@@ -58,23 +55,24 @@ def top_k(row: Any, k: int, positive: bool) -> Any:
     return codes
 
 
+def apply_top_k(Z: Any, k: int, positive: bool) -> Any:
+    return Thresholding("top_k", k=k, positive=positive).apply(Z)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("threshold", [0.0, 0.4, 1.0, 1e30])
-@pytest.mark.parametrize("with_gains", [False, True])
 def test_soft_and_hard_are_their_definitions(
-    rng: np.random.Generator, dtype: Any, positive: bool, threshold: float, with_gains: bool
+    rng: np.random.Generator, dtype: Any, positive: bool, threshold: float
 ) -> None:
     Z = outputs(rng, dtype)
-    gains = rng.uniform(0, 3, Z.shape[1]) if with_gains else None
-    factors = np.ones(Z.shape[1], dtype) if gains is None else gains.astype(dtype)
     t = float(dtype(threshold))
-    for function, definition in ((apply_soft, soft), (apply_hard, hard)):
+    for mode, definition in (("soft", soft), ("hard", hard)):
         expected = np.array([[definition(float(z), t, positive) for z in row] for row in Z])
-        codes = function(Z.copy(), threshold, gains, positive=positive)
+        codes = Thresholding(mode, threshold, positive=positive).apply(Z.copy())
         assert codes.dtype == dtype
-        assert_allclose(codes, factors * expected, rtol=4 * np.finfo(dtype).eps)
-        assert_array_equal(codes == 0, factors * expected == 0)
+        assert_allclose(codes, expected, rtol=4 * np.finfo(dtype).eps)
+        assert_array_equal(codes == 0, expected == 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -84,11 +82,9 @@ def test_top_k_keeps_the_largest_entries(
     rng: np.random.Generator, dtype: Any, positive: bool, k: int
 ) -> None:
     Z = outputs(rng, dtype)
-    gains = rng.uniform(0.5, 3, Z.shape[1])
     expected = np.array([top_k(row, k, positive) for row in Z])
-    assert_array_equal(apply_top_k(Z.copy(), k, None, positive=positive), expected)
-    codes = apply_top_k(Z.copy(), k, gains, positive=positive)
-    assert_array_equal(codes, gains.astype(dtype) * expected)
+    codes = apply_top_k(Z.copy(), k, positive)
+    assert_array_equal(codes, expected)
     assert codes.dtype == dtype
 
 
@@ -100,7 +96,7 @@ def test_top_k_keeps_the_largest_entries(
 def test_top_k_with_many_equal_entries(row: list[int], k: int, positive: bool) -> None:
     Z = np.array([row, row[::-1], [0] * len(row)], dtype=float)
     expected = np.array([top_k(z, k, positive) for z in Z])
-    codes = apply_top_k(Z.copy(), k, None, positive=positive)
+    codes = apply_top_k(Z.copy(), k, positive)
     assert_array_equal(codes, expected)
     useful = (Z > 0) if positive else (Z != 0)
     assert_array_equal(
@@ -134,9 +130,9 @@ def test_top_k_of_many_kinds_of_rows(
     Z = Z[rng.permutation(np.repeat(np.arange(len(Z)), 3))]
     for k in {1, 2, max(1, m // 10), max(1, m // 2), m - 1 or 1, m}:
         expected = np.array([top_k(row, k, positive) for row in Z])
-        codes = apply_top_k(Z.copy(), k, None, positive=positive)
+        codes = apply_top_k(Z.copy(), k, positive)
         assert_array_equal(codes, expected)
-        alone = [apply_top_k(row[None].copy(), k, None, positive=positive)[0] for row in Z]
+        alone = [apply_top_k(row[None].copy(), k, positive)[0] for row in Z]
         assert_array_equal(codes, alone)
 
 
@@ -156,25 +152,12 @@ def test_outputs_that_are_not_finite_raise_an_error(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gains_that_overflow_raise_an_error(mode: str, dtype: Any) -> None:
-    largest = float(np.finfo(dtype).max)
-    Z = np.array([[1.0, 2.0]], dtype=dtype)
-    gains = np.array([1.0, largest], dtype=dtype)
-    with pytest.raises(InvalidInputError, match="too large"):
-        Thresholding(mode, 0.5, k=1, gains=gains).apply(Z)
-    Z = np.array([[0.5, 1.0]], dtype=dtype)
-    codes = Thresholding(mode, 0.0, k=2, gains=gains / 2).apply(Z)
-    assert_allclose(codes, [[0.25, largest / 2]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", DTYPES)
 def test_encode_accepts_every_layout(rng: np.random.Generator, mode: str, dtype: Any) -> None:
     X = rng.standard_normal((30, 8)).astype(dtype)
     X[rng.random(X.shape) < 0.6] = 0
     X[4] = 0  # a sample without any feature
     C = rng.standard_normal((6, 8)).astype(dtype)
-    thresholding = Thresholding(mode, 0.5, k=2, gains=rng.uniform(1, 2, 6))
+    thresholding = Thresholding(mode, 0.5, k=2)
     expected = thresholding.apply(np.ascontiguousarray(X @ C.T))
     wide = np.zeros((30, 16), dtype)
     wide[:, ::2] = X
@@ -209,10 +192,6 @@ def test_huge_thresholds_give_zero_codes(
     Z = (1e30 * rng.standard_normal((10, 4))).astype(dtype)
     codes = Thresholding(mode, threshold).apply(Z)
     assert_array_equal(codes, np.zeros((10, 4)))
-
-
-DTYPES = (np.float32, np.float64)
-VALUES = (-2.5, -0.0, 0.0, 1.0)
 
 
 def parts(U: Any) -> Any:
@@ -263,14 +242,18 @@ def test_small_codes(rows: list[list[float]]) -> None:
 def test_matching_threshold(rng: np.random.Generator, positive: bool, density: float) -> None:
     Z = rng.standard_normal((300, 7))
     threshold = matching_threshold(Z, density, positive=positive)
-    codes = Thresholding("hard", threshold, positive=positive).apply(Z.copy())
+    rule = Thresholding("hard", positive=positive).matched(Z, density)
+    assert rule == Thresholding("hard", threshold, positive=positive)
+    codes = rule.apply(Z.copy())
     assert threshold >= 0
     possible = np.mean(Z > 0) if positive else 1.0
     expected = min(density, possible)
     assert abs(np.count_nonzero(codes) / codes.size - expected) <= 1 / codes.size + 1e-9
 
 
-# Gains
+def test_matched_top_k_is_the_same_rule(rng: np.random.Generator) -> None:
+    rule = Thresholding("top_k", k=3)
+    assert rule.matched(rng.standard_normal((30, 7)), 0.1) == rule
 
 
 @pytest.mark.parametrize("positive", [False, True])

@@ -175,7 +175,6 @@ def test_sizes_grow_by_a_factor_of_four_up_to_a_third_of_the_rows() -> None:
     assert subset_sizes(47_999, 784, 400) == [4000]
     assert subset_sizes(10_000, 5, 2) == [1000]
     assert subset_sizes(9999, 5, 2) == []
-    assert subset_sizes(600, 5, 50, first=10) == [10, 40, 160]
     assert subset_sizes(10**9, 784, 400) == [4000, 16_000, 64_000]  # at most 1 GiB
 
 

@@ -15,11 +15,15 @@ class Scripted:
 
     n = 2.0
 
-    def __init__(self, energies: list[float], accurate_from: int = 0) -> None:
+    def __init__(self, energies: list[float], accurate_from: int, zero: float) -> None:
         self.energies, self.now, self.accurate_from = energies, 0, accurate_from
+        self.zero = zero
 
     def energy(self) -> float:
         return self.energies[self.now]
+
+    def zero_energy(self) -> float:
+        return self.zero
 
     def rounding(self) -> float:
         return 1e-9
@@ -37,13 +41,26 @@ class Scripted:
         return self.now >= self.accurate_from
 
 
-def run(energies: list[float], max_iter: int = 10, accurate_from: int = 0) -> Outcome:
-    return train(Scripted(energies, accurate_from), max_iter=max_iter, tol=0.01)
+def run(
+    energies: list[float], max_iter: int = 10, accurate_from: int = 0, zero: float = 100.0
+) -> Outcome:
+    return train(Scripted(energies, accurate_from, zero), max_iter=max_iter, tol=0.01)
 
 
 def test_training_stops_when_the_change_is_small_and_does_the_final_steps() -> None:
     outcome = run([8.0, 4.0, 2.0, 1.999, 1.0])
     assert outcome == Outcome([8.0, 4.0, 2.0, 1.999 / 2], 3, Reason.CONVERGED)
+
+
+def test_decrease_is_relative_to_that_since_zero_codes_if_it_is_smaller() -> None:
+    energies = [8.0, 7.95, 7.91, 7.90, 7.89, 7.889, 7.0]
+    assert run(energies, zero=8.0).n_iter == 5
+    assert run(energies).n_iter == 1
+
+
+def test_training_does_not_stop_while_the_decrease_grows() -> None:
+    outcome = run([8.0, 7.995, 7.98, 7.95, 7.94, 7.0], accurate_from=2)
+    assert outcome.n_iter == 4
 
 
 def test_training_continues_while_the_steps_are_not_accurate() -> None:

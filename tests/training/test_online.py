@@ -18,12 +18,10 @@ JOINT = EnergyWeights(0.1, 0.7, ridge=0.05)
 M = 12
 
 
-def new_training(
-    X: Any, weights: EnergyWeights = LASSO, half_life: float | None = np.inf, **options: Any
-) -> OnlineTraining:
+def new_training(X: Any, weights: EnergyWeights = LASSO, **options: Any) -> OnlineTraining:
     start = start_from_data(lambda indices: X[indices], X.shape, M, np.random.RandomState(0))
     settings: Any = {"batch_size": 1000, "n_threads": 1} | options
-    training = OnlineTraining(start.D, start.C, weights, half_life=half_life, **settings)
+    training = OnlineTraining(start.D, start.C, weights, **settings)
     training.choose_ridge(X, len(X))
     training.eigenvalue_ratio = 1.0  # the ridge is relative to the mean of the diagonal
     return training
@@ -43,22 +41,22 @@ def gram_of(training: OnlineTraining) -> Any:
 def test_sums_are_those_of_the_codes_with_weights_by_age(
     digits: Any, weights: EnergyWeights
 ) -> None:
-    X, Y = digits[:200], digits[200:300]
-    training = new_training(digits, weights, half_life=100)
+    X, Y = digits[:200], digits[200:210]
+    training = new_training(digits, weights)
     U = training.learn(X, keep_gram=True).U
     V = training.learn(Y, keep_gram=True).U
-    stats = stats_of(training)
-    assert_allclose(stats.UtU, U.T @ U / 2 + V.T @ V)
-    assert_allclose(stats.UtX, U.T @ X / 2 + V.T @ Y)
-    assert_allclose(stats.n, 200 / 2 + 100)
-    assert_allclose(gram_of(training), X.T @ X / 2 + Y.T @ Y)
+    stats, past = stats_of(training), 0.5 ** (10 / max(M, 200 / (24 if weights.eta else 12)))
+    assert_allclose(stats.UtU, past * U.T @ U + V.T @ V)
+    assert_allclose(stats.UtX, past * U.T @ X + V.T @ Y)
+    assert_allclose(stats.n, past * 200 + 10)
+    assert_allclose(gram_of(training), past * X.T @ X + Y.T @ Y)
 
 
 @pytest.mark.parametrize(("weights", "fraction"), [(LASSO, 12), (JOINT, 24)])
-def test_default_half_life_grows_with_the_rows_seen(
+def test_half_life_grows_with_the_rows_seen(
     digits: Any, weights: EnergyWeights, fraction: int
 ) -> None:
-    training, n = new_training(digits, weights, half_life=None), 0.0
+    training, n = new_training(digits, weights), 0.0
     for seen, rows in ((0, 500), (500, 20), (520, 30)):
         n = n * 0.5 ** (rows / max(M, seen / fraction)) + rows
         training.learn(digits[seen : seen + rows])
@@ -69,7 +67,7 @@ def test_default_half_life_grows_with_the_rows_seen(
 def test_energy_of_a_batch_is_that_before_it_is_learned(
     digits: Any, weights: EnergyWeights
 ) -> None:
-    training = new_training(digits, weights, half_life=150)
+    training = new_training(digits, weights)
     training.learn(digits[:200])
     D, C, X = training.D, training.C, digits[200:350]
     expected = -0.0
@@ -83,7 +81,7 @@ def test_energy_of_a_batch_is_that_before_it_is_learned(
 
 
 def test_encoder_of_each_batch_is_optimal_for_the_weighted_sums(digits: Any) -> None:
-    training = new_training(digits, JOINT, half_life=150)
+    training = new_training(digits, JOINT)
     training.learn(digits[:200])
     training.learn(digits[200:350])
     XtX = gram_of(training)
@@ -95,9 +93,9 @@ def test_encoder_of_each_batch_is_optimal_for_the_weighted_sums(digits: Any) -> 
 @pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array])
 def test_large_batch_is_learned_in_parts_from_the_whole_batch(digits: Any, convert: Any) -> None:
     X = convert(digits)
-    whole = new_training(digits, JOINT, half_life=None, batch_size=200)
+    whole = new_training(digits, JOINT, batch_size=200)
     last = whole.learn(X)
-    parts = new_training(digits, JOINT, half_life=None)
+    parts = new_training(digits, JOINT)
     for k in range(3):
         parts.learn(X[k::3])
     assert_array_equal(whole.D, parts.D)
@@ -123,7 +121,7 @@ def test_unused_atom_is_replaced_by_a_residual(digits: Any, weights: EnergyWeigh
 def test_final_sums_are_those_of_new_codes_with_the_weight_of_the_stream(
     digits: Any, weights: EnergyWeights
 ) -> None:
-    training = new_training(digits, weights, half_life=100, recent=RecentRows(600))
+    training = new_training(digits, weights, recent=RecentRows(600))
     for start in range(0, 600, 200):
         training.learn(digits[start : start + 200])
     weight, D, C = stats_of(training).n, training.D, training.C

@@ -167,12 +167,15 @@ def check_memory(needed: int, what: str, advice: str) -> None:
         )
 
 
-def _check_training_memory(X: Rows, m: int) -> None:
+def _check_training_memory(X: Rows, m: int, *, with_codes: bool) -> None:
+    """Raise an error if the weights, or with ``with_codes`` all of training, need too much."""
     N, p = X.shape
-    codes, weights = 2 * N * m * X.dtype.itemsize, WEIGHT_ARRAYS * 8 * m * p
-    factor = 0 if needs_iterative_factor(X) else direct_factor_bytes(N, p)
+    needed = WEIGHT_ARRAYS * 8 * m * p
+    if with_codes:
+        factor = 0 if needs_iterative_factor(X) else direct_factor_bytes(N, p)
+        needed += 2 * N * m * X.dtype.itemsize + factor
     check_memory(
-        codes + weights + factor,
+        needed,
         f"{N} samples with {p} features and {m} units",
         "use MiniBatchSCNN, fewer units, fewer features or float32",
     )
@@ -204,6 +207,7 @@ class MemoryRows:
         lengths: RowLengths | None = None,
         penalties: Array | None = None,
     ) -> None:
+        _check_training_memory(X, m, with_codes=False)
         self.X, self.m, self.n_threads = X, m, n_threads
         self.penalties = penalties
         self._lengths = lengths
@@ -218,7 +222,7 @@ class MemoryRows:
     @cached_property
     def U(self) -> Array:
         """The codes. They need memory only if rows are trained on."""
-        _check_training_memory(self.X, self.m)
+        _check_training_memory(self.X, self.m, with_codes=True)
         return np.zeros((self.X.shape[0], self.m), dtype=self.dtype)
 
     @property
