@@ -58,8 +58,14 @@ AVERAGE_WEIGHT, AVERAGED_STEPS = 0.01, 10
 """The smallest weight of a step in the average network. That of step s is 1/(1 + s/10) at first."""
 THRESHOLD_WEIGHT, THRESHOLD_OUTPUTS = 0.1, 100_000
 """The weight of a batch in the threshold, and from how many outputs it is estimated."""
+IDLE_ROWS, GROWTH = 2000, 1.02
+"""The encoder of a unit that was not used for this many rows is multiplied by the second number in
+every step, until the unit is used again. Restarts of such units had a larger error."""
 MAX_ROTATED_FEATURES, N_DIRECTIONS = 2048, 1024
 """With more features than the first number, only the second number of directions is used."""
+MIN_EIGENVALUE, MIN_MISSED = 1e-10, 1e-6
+"""Directions with a smaller eigenvalue of XᵀX, relative to the largest, are those of rounding. The
+weights of a network, of length 1, may lose this part of their squares."""
 MAX_ROW_BYTES = 2**28
 """The rows of the steps are kept in memory up to this size."""
 ROW_BLOCKS, UNIT_BLOCKS = 4, 8
@@ -75,13 +81,23 @@ class Directions:
     scale: float
 
     @classmethod
-    def of(cls, X: Rows) -> Directions:
-        """Return the eigenvectors of XᵀX, or the leading ones if X has many features."""
+    def of(cls, X: Rows, network: Network, XtX: Array | None = None) -> Directions:
+        """Return the eigenvectors of XᵀX, or the leading ones if X has many features.
+
+        XtX is that of earlier rows. Directions in which X is zero are left out, because steps in
+        them would follow rounding errors, unless the network would lose a part of its weights.
+        """
         N, p = X.shape
         if p <= MAX_ROTATED_FEATURES:
-            V = scipy.linalg.eigh(gram(X))[1][:, ::-1]
+            s2, V = scipy.linalg.eigh(gram(X) if XtX is None else gram(X) + XtX)
+            s2, V, n_max = s2[::-1], V[:, ::-1], p
         else:
-            V = randomized_svd(X, min(N, N_DIRECTIONS), n_iter=2, random_state=0)[2].T
+            n_max = N_DIRECTIONS
+            _, s, Vt = randomized_svd(X, min(N, n_max), n_iter=2, random_state=0)
+            s2, V = s**2, Vt.T.astype(np.float64)
+        V = V[:, s2 > MIN_EIGENVALUE * s2[0]]
+        Q = _missed_directions(np.vstack([network.C, network.D]), V)
+        V = np.hstack([V, Q[:, : n_max - V.shape[1]]])
         scale = float(np.sqrt(np.mean(row_squares(X))))
         return cls(np.ascontiguousarray(V, dtype=np.float32), scale if scale > 0 else 1.0)
 
@@ -89,6 +105,16 @@ class Directions:
         """Return rows in these coordinates, in float32."""
         Y = np.asarray(X @ self.V.astype(X.dtype))
         return np.ascontiguousarray(Y / Y.dtype.type(self.scale), dtype=np.float32)
+
+
+def _missed_directions(W: Array, V: Array) -> Array:
+    """Return orthonormal directions of the rows of W that are orthogonal to V."""
+    lengths = np.linalg.norm(W, axis=1, keepdims=True)
+    W = W / np.where(lengths > 0, lengths, 1)
+    W -= (W @ V) @ V.T
+    s2, E = scipy.linalg.eigh(W @ W.T)
+    kept = np.flatnonzero(s2 > MIN_MISSED)[::-1]
+    return np.asarray(W.T @ (E[:, kept] / np.sqrt(s2[kept])))
 
 
 @dataclass(frozen=True)
@@ -224,6 +250,7 @@ class SparseGradients:
         self.average, self.rule = Network(C, D, rule), rule
         self.C, self.D = C.copy(), D.copy()
         self.moments = [np.zeros_like(C) for _ in range(4)]
+        self.idle_rows = np.zeros(len(C), np.int64)
 
     def _coordinates(self, A: Array) -> Array:
         V = self.directions.V.astype(np.float64)
@@ -249,8 +276,8 @@ class SparseGradients:
         counts, columns, values, back = (
             np.concatenate(arrays) for arrays in zip(*done, strict=True)
         )
-        starts = np.zeros(m + 1, np.int64)
-        np.cumsum(np.bincount(columns, minlength=m), out=starts[1:])
+        starts, used = np.zeros(m + 1, np.int64), np.bincount(columns, minlength=m)
+        np.cumsum(used, out=starts[1:])
         order = np.argsort(columns, kind="stable")
         rows_of_units = np.repeat(np.arange(n), counts)[order]
         values, back = values[order] / np.float32(n), back[order] / np.float32(n)
@@ -263,6 +290,8 @@ class SparseGradients:
         weights = (self.C, self.D, average.C, average.D, *self.moments)
         units = [(part.start, part.stop) for part in blocks(m, -(-m // UNIT_BLOCKS))]
         list(run(lambda part: _update(Y, R, *entries, *part, *weights, sizes), units))
+        self.idle_rows = np.where(used > 0, 0, self.idle_rows + n)
+        self.C[self.idle_rows > IDLE_ROWS] *= np.float32(GROWTH)
         if self.positive_dict:
             self._make_positive()
         self.average = replace(average, rule=self.rule)

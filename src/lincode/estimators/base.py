@@ -392,12 +392,12 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             schedule = Schedule.of(X.shape[0], len(self.encoder_))
             self._set_refined(gradients, batches, X, held_out, schedule)
 
-    def _new_gradients(self, X: Rows) -> SparseGradients:
-        """Return the start of the refinement in the directions of samples X."""
-        density = self._fraction(len(self.encoder_))
+    def _new_gradients(self, X: Rows, XtX: Array | None = None) -> SparseGradients:
+        """Return the start of the refinement in the directions of X, and of XtX if it is given."""
+        density, network = self._fraction(len(self.encoder_)), self._network()
         return SparseGradients(
-            self._network(),
-            Directions.of(X),
+            network,
+            Directions.of(X, network, XtX),
             density,
             self.noise_variance_,
             positive_dict=bool(self.positive_dict),

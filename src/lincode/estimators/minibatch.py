@@ -413,7 +413,7 @@ class MiniBatchSCNN(BaseSCNN):
         with blas_threads(1):
             gradients = copy.deepcopy(getattr(self, "_gradients", None))
             if gradients is None or not self._is_present(gradients):
-                gradients = self._new_gradients(X)
+                gradients = self._new_gradients(X, self._training.XtX)
             held = HeldOutRows.of(X, gradients.directions)
             r2, measured = held.measure(gradients.average, gradients.density)
             weight = min(1.0, X.shape[0] / MAX_HELD_OUT)
