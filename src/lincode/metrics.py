@@ -1,4 +1,4 @@
-"""Metrics of codes and reconstructions: those of the paper, and the root-mean-square error."""
+"""Metrics of codes and reconstructions: the energy and measures of the paper, and RMS errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
+from lincode.core.energy import energy_of_rows
 from lincode.exceptions import InvalidInputError
 
 THRESHOLDS = np.linspace(0, 0.5, 51)
@@ -40,6 +41,66 @@ def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
             " entries only."
         )
     return error
+
+
+def energy(
+    X: Any,
+    codes: Any,
+    components: ArrayLike,
+    encoder: ArrayLike,
+    alpha: float,
+    encoder_weight: float = 1.0,
+) -> float:
+    """Energy per sample that SCNN minimises (equation 6 of the paper), without a ridge.
+
+    For N samples X with p features and codes U of m units, a dictionary D and an encoder C it is
+
+        E/N = 1/N (1/p ‖X − U D‖² + η/m ‖U − X Cᵀ‖² + 2λ/m ‖U‖₁).
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse matrix of shape (n_samples, n_features)
+        Samples.
+    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
+        Codes U, as returned by ``transform`` with ``split_sign=False``.
+    components : array-like of shape (n_components, n_features)
+        Dictionary D, for example ``components_`` of a network.
+    encoder : array-like of shape (n_components, n_features)
+        Encoder C, for example ``encoder_`` of a network.
+    alpha : float
+        Weight λ of the ℓ1 penalty, for example ``alpha_`` of a network.
+    encoder_weight : float, default=1.0
+        Weight η of the encoder term.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from lincode import SCNN
+    >>> from lincode.metrics import energy
+    >>> X = load_digits().data / 16
+    >>> scnn = SCNN(
+    ...     16, encoder_ridge=0, refine=False, transform_algorithm="exact", random_state=0
+    ... ).fit(X)
+    >>> value = energy(X, scnn.transform(X), scnn.components_, scnn.encoder_, scnn.alpha_)
+    >>> bool(abs(value - scnn.energy_) < 1e-3 * value)
+    True
+    """
+    D, C = (np.asarray(A, dtype=np.float64) for A in (components, encoder))
+    _check_shapes("components", D, "encoder", C)
+    U = np.asarray(codes.toarray() if issparse(codes) else codes, dtype=np.float64)
+    rows = csr_array(X) if issparse(X) else np.asarray(X, dtype=np.float64)
+    expected = f"(n_samples, {D.shape[0]}) and (n_samples, {D.shape[1]})"
+    if D.ndim != 2 or U.shape != (len(U), len(D)) or rows.shape != (len(U), D.shape[1]):
+        raise InvalidInputError(
+            f"codes and X must have the shapes {expected}, as the dictionary says, got {U.shape}"
+            f" and {rows.shape}."
+        )
+    if not len(U):
+        raise InvalidInputError("X must have at least one sample, got none.")
+    value = energy_of_rows(rows, U, D, C, float(alpha), float(encoder_weight)) / len(U)
+    if not np.isfinite(value):
+        raise InvalidInputError("all arguments must be finite, but contain NaN or infinity.")
+    return float(value)
 
 
 def sparsity(codes: Any, threshold: float = 0.0) -> float:
