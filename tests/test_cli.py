@@ -83,9 +83,12 @@ def read(path: Path) -> Any:
 
 @pytest.mark.parametrize("source", ["X.npy", "X.npz", "csv", "parquet"])
 def test_fit_is_that_of_the_estimator(folder: Path, source: str, tmp_path: Path) -> None:
-    run("fit", folder / source, "-m", 8, "--alpha", "0.5*mean", "-o", tmp_path / "model")
-    expected = lincode.SCNN(8, "0.5*mean", random_state=0).fit(X)
-    assert_allclose(lincode.load(tmp_path / "model").components_, expected.components_, atol=1e-6)
+    options = ("-m", 40, "--density", 0.05, "--encoder-ridge", 0.1)
+    run("fit", folder / source, *options, "-o", tmp_path / "model")
+    expected = lincode.SCNN(40, density=0.05, encoder_ridge=0.1, random_state=0).fit(X)
+    model = lincode.load(tmp_path / "model")
+    assert model.density_ == 0.05
+    assert_allclose(model.components_, expected.components_, atol=1e-6)
 
 
 @pytest.mark.parametrize("source", ["X.npy", "X.npz", "X.csv", "X.csv.gz", "X.parquet", "csv"])
@@ -121,25 +124,38 @@ def test_blocks_are_those_of_the_whole_file(
 
 
 def test_codes_without_non_zeros_are_written(folder: Path, tmp_path: Path) -> None:
-    options = ("--threshold", 1e9, "-o", tmp_path / "U.npz")
-    run("encode", folder / "model", folder / "X.npy", *options)
+    np.save(tmp_path / "X.npy", np.zeros((9, 32)))
+    run("encode", folder / "model", tmp_path / "X.npy", "-o", tmp_path / "U.npz")
     assert scipy.sparse.load_npz(tmp_path / "U.npz").nnz == 0
 
 
-def test_options_change_the_codes(folder: Path, tmp_path: Path) -> None:
-    options = ("--algorithm", "omp", "--transform-n-nonzero-coefs", 2, "--split-sign")
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        (["--algorithm", "omp", "--split-sign"], dict(transform_algorithm="omp", split_sign=True)),
+        (
+            ["--algorithm", "lasso", "--transform-alpha", 0.2, "--n-jobs", 1],
+            dict(transform_algorithm="lasso", transform_alpha=0.2, n_jobs=1),
+        ),
+    ],
+)
+def test_options_change_the_codes(
+    folder: Path, tmp_path: Path, options: list[object], parameters: dict[str, Any]
+) -> None:
     run("encode", folder / "model", folder / "X.npy", *options, "-o", tmp_path / "U.npy")
-    U = np.load(tmp_path / "U.npy")
-    assert U.shape == (500, 16)
-    assert (np.count_nonzero(U, axis=1) <= 2).all()
+    expected = load_model(folder).set_params(**parameters)
+    assert_allclose(np.load(tmp_path / "U.npy"), expected.transform(X), atol=1e-12)
+    split = ["--split-sign"] if expected.split_sign else []
+    run("decode", folder / "model", tmp_path / "U.npy", *split, "-o", tmp_path / "R.npy")
+    assert_allclose(np.load(tmp_path / "R.npy"), expected.reconstruct(X), atol=1e-12)
 
 
 def test_columns_dtype_and_files_without_header(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "X.csv", X[:, :3], delimiter=",")
-    options = ("--no-header", "--columns", "f2,f0", "--dtype", "float32", "-m", 2)
+    options = ("--no-header", "--columns", "f2,f0", "--dtype", "float32", "-m", 2, "--density", 1)
     run("fit", tmp_path / "X.csv", *options, "-o", tmp_path / "model")
     model = lincode.load(tmp_path / "model")
-    expected = lincode.SCNN(2, random_state=0).fit(X[:, [2, 0]].astype(np.float32))
+    expected = lincode.SCNN(2, density=1, random_state=0).fit(X[:, [2, 0]].astype(np.float32))
     assert_array_equal(model.components_, expected.components_)
     assert not hasattr(model, "feature_names_in_")
 
@@ -148,24 +164,32 @@ def test_integers_that_are_followed_by_numbers_are_read(tmp_path: Path) -> None:
     """The type of a column is not that of its first rows."""
     rows = ["a,b"] + ["1,0"] * 300_000 + ["0.5,1"]
     (tmp_path / "X.csv").write_text("\n".join(rows))
-    run("fit", tmp_path / "X.csv", "-m", 1, "--minibatch", "--max-iter", 1, "-o", tmp_path / "M")
+    options = ("-m", 1, "--density", 1, "--minibatch", "--max-iter", 1)
+    run("fit", tmp_path / "X.csv", *options, "-o", tmp_path / "M")
     run("encode", tmp_path / "M", tmp_path / "X.csv", "-o", tmp_path / "U.npy")
     assert len(np.load(tmp_path / "U.npy")) == 300_001
 
 
-def test_tables_are_learned_by_partial_fit(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("n_start", [300, 20_000])
+def test_tables_are_learned_by_partial_fit_and_refined(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_start: int
 ) -> None:
-    monkeypatch.setattr("lincode.cli.BLOCK_BYTES", 8 * 40 * 250)
+    """Batches refine the network after ``n_start`` rows. If there are fewer, a block does."""
+    monkeypatch.setattr("lincode.cli.BLOCK_BYTES", 1)
+    monkeypatch.setattr("lincode.estimators.minibatch.MIN_START_ROWS", n_start)
     options = ("--minibatch", "-m", 8, "--max-iter", 2, "--tol", 0)
     run("fit", folder / "parquet", *options, "-o", tmp_path / "model")
     expected = lincode.MiniBatchSCNN(8, max_iter=2, tol=0, random_state=0)
-    for _ in range(2):
-        for part in (X[:200], X[200:450], X[450:]):
-            expected.partial_fit(part)
+    for part in (X[:200], X[200:], X[:200], X[200:]):
+        expected.partial_fit(part)
+    if n_start > 1000:
+        unrefined = expected.encoder_r2_
+        expected.calibrate(X[200:])
+        assert expected.encoder_r2_ > unrefined
     model = lincode.load(tmp_path / "model")
     assert model.n_samples_seen_ == 1000
-    assert model.energy_ == pytest.approx(expected.energy_, rel=0.05)
+    assert_allclose(model.components_, expected.components_, atol=1e-6)
+    assert model.encoder_r2_ == pytest.approx(expected.encoder_r2_)
 
 
 def test_large_arrays_and_options_choose_the_estimator(
@@ -217,13 +241,15 @@ ERRORS: list[tuple[str, str]] = [
     ("fit X.csv --exclude lable -o M", "X.csv: there is no column lable"),
     ("fit X.npy --columns a -o M", "X.npy: --columns and --exclude apply to tables"),
     ("fit X.npy -m 0 -o M", "n_components must be None or an integer of at least 1, got 0"),
-    ("fit X.npy --minibatch --init-size 9 -o M", "MiniBatchSCNN has no parameter init_size"),
+    ("fit X.npy --no-minibatch --batch-size 9 -o M", "SCNN has no parameter batch_size"),
+    ("fit X.npy --density 2.5 -o M", "density must be a float above 0 and at most 1.0 or an"),
     ("fit X.npy -o missing/M", "missing/M must be a file that can be written"),
     ("encode X.npy X.npy -o U.npy", "X.npy must be a file that lincode.save wrote"),
     ("encode model line2.npy -o U.npy", "line2.npy: X has 2 features, but SCNN is expecting 32"),
     ("encode model csv/a.csv -o U.txt", "the name must end with"),
     ("encode model few.csv -o U.npy", "few.csv: there is no column pixel10, "),
     ("encode model X.npy --algorithm fast -o U.npy", "transform_algorithm must be"),
+    ("encode model X.npy --algorithm exact -o U.npy", "set refine=False"),
 ]
 
 

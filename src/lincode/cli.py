@@ -28,7 +28,6 @@ import scipy.sparse
 
 import lincode
 from lincode import SCNN, Iteration, MiniBatchSCNN
-from lincode.estimators.minibatch import n_start_rows
 from lincode.exceptions import InvalidInputError, MissingDependencyError
 from lincode.io import atomic_write, load, output_path, save
 
@@ -113,7 +112,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = command(encode, model=model, X="the vectors", output=OUTPUTS).add_argument
     _add_parameters(add, lambda name: name in ENCODE_OPTIONS or name.startswith("transform_"))
     add = command(decode, model=model, X="the codes", output=OUTPUTS).add_argument
-    _add_parameters(add, lambda name: name in ("transform_algorithm", "split_sign"))
+    _add_parameters(add, lambda name: name == "split_sign")
     command(info, model=model).add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -364,23 +363,25 @@ def _trained(args: argparse.Namespace, rows: Rows) -> Any:
 def _fit_blocks(model: Any, rows: Rows) -> None:
     """Learn from the blocks of a file, in passes until the mean energy of a pass is stable.
 
-    A model that has seen rows before continues with the row after the last one. With refinement,
-    the error replaces the energy. If there are too few rows for it, the last block is used.
+    A model that has seen rows before continues with the row after the last one. When batches refine
+    the network, its error replaces the energy. If there were too few rows for that, the network is
+    refined on the largest block at the end.
     """
-    (n, p), seen, previous = rows.shape, getattr(model, "n_samples_seen_", 0), math.inf
+    (n, p), seen = rows.shape, getattr(model, "n_samples_seen_", 0)
+    levels = {False: math.inf, True: math.inf}
     for _ in range(seen // n, model.max_iter):
         seen, start = seen % n, len(getattr(model, "energy_path_", ()))
         for block in rows.blocks(model.n_components or p):
             if seen < block.shape[0]:
                 model.partial_fit(block[seen:])
             seen = max(0, seen - block.shape[0])
-        is_refined = len(model.energy_path_) == start
-        level = 1 - model.encoder_r2_ if is_refined else float(np.mean(model.energy_path_[start:]))
-        if level >= (1 - model.tol) * previous:
+        refines = len(model.energy_path_) == start
+        level = 1 - model.encoder_r2_ if refines else float(np.mean(model.energy_path_[start:]))
+        if level >= (1 - model.tol) * levels[refines]:
             break
-        previous = level
-    if model.refine and model.n_samples_seen_ < n_start_rows(len(model.components_)):
-        model.calibrate(block)
+        levels[refines] = level
+    if model.refine and len(model.energy_path_) == model.n_steps_:
+        model.calibrate(max(rows.blocks(model.n_components or p), key=lambda X: X.shape[0]))
 
 
 def _model_class(args: argparse.Namespace, rows: Rows) -> Any:
