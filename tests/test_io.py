@@ -29,7 +29,7 @@ from lincode.io import atomic_write
 X: Any = load_digits().data[:300] / 16
 ESTIMATORS: dict[str, Any] = {
     "SCNN": SCNN(10, random_state=0, tol=1e-2),
-    "decoder": SCNN(10, fit_decoder=True, random_state=0, tol=1e-2),
+    "paper": SCNN(10, refine=False, transform_algorithm="paper", random_state=0, tol=1e-2),
     "MiniBatchSCNN": MiniBatchSCNN(10, random_state=0, tol=0.1),
     "SparseCoder": SparseCoder(np.eye(64)),
 }
@@ -72,8 +72,14 @@ def test_the_same_estimator_comes_back(name: str, how: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("encoder_weight", [0.0, 1.0])
-def test_partial_fit_continues_after_loading(encoder_weight: float, tmp_path: Path) -> None:
-    model = MiniBatchSCNN(10, random_state=0, encoder_weight=encoder_weight).partial_fit(X[:200])
+@pytest.mark.parametrize("n_start", [100, 20_000])
+def test_partial_fit_continues_after_loading(
+    encoder_weight: float, n_start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches refine the network after ``n_start`` rows."""
+    monkeypatch.setattr("lincode.estimators.minibatch.MIN_START_ROWS", n_start)
+    model = MiniBatchSCNN(10, random_state=0, encoder_weight=encoder_weight)
+    model.partial_fit(X[:100]).partial_fit(X[100:200])
     lincode.save(model, tmp_path / "model.skops")
     loaded = lincode.load(tmp_path / "model.skops")
     assert_array_equal(

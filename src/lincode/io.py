@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lincode.core.energy import CodeStats
+from lincode.core.threshold import Thresholding
+from lincode.encoder.calibration import Network
+from lincode.encoder.refinement import Directions, SparseGradients
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_encode import SparseCoder
@@ -20,7 +23,16 @@ from lincode.training.alternation import EnergyWeights
 from lincode.training.online import OnlineTraining, RecentRows
 
 ESTIMATORS = (SCNN, MiniBatchSCNN, SparseCoder)
-STATE = (OnlineTraining, RecentRows, CodeStats, EnergyWeights)
+STATE = (
+    OnlineTraining,
+    RecentRows,
+    CodeStats,
+    EnergyWeights,
+    SparseGradients,
+    Directions,
+    Network,
+    Thresholding,
+)
 """The types of the state with which ``partial_fit`` continues."""
 
 
