@@ -92,7 +92,9 @@ def test_an_interrupted_fit_continues(tmp_path: Path) -> None:
         if iteration.n_iter == 3:
             raise InterruptedFitError
 
-    options: dict[str, Any] = dict(random_state=0, tol=1e-3, init_size=None)
+    # The network is not calibrated, so that it is the one that training has reached.
+    options: dict[str, Any] = dict(refine=False, transform_algorithm="exact")
+    options |= dict(random_state=0, tol=1e-3)
     with pytest.raises(InterruptedFitError):
         SCNN(10, callback=interrupt, **options).fit(X)
     whole = SCNN(10, **options).fit(X)
@@ -101,7 +103,8 @@ def test_an_interrupted_fit_continues(tmp_path: Path) -> None:
     assert loaded.transform(X).shape == (400, 10)
     continued = loaded.set_params(warm_start=True).fit(X)
     assert continued.energy_path_[1] <= whole.energy_path_[3]
-    assert continued.energy_ == pytest.approx(whole.energy_, rel=1e-2)
+    # The codes are solved again, which can lead to another local minimum.
+    assert continued.energy_ == pytest.approx(whole.energy_, rel=2e-2)
 
 
 def test_an_interrupted_stream_continues(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ sys.meta_path.insert(0, NotInstalled())
 import numpy as np
 import lincode
 X = np.random.default_rng(0).standard_normal((30, 4))
-scnn = lincode.SCNN(3, 0.1, random_state=0, tol=1e-1).fit(X)
+scnn = lincode.SCNN(3, density=0.5, random_state=0).fit(X)
 try:
     {statement}
 except lincode.exceptions.MissingDependencyError as error:

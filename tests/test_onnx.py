@@ -26,16 +26,22 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 M = 24
-MODES = [(mode, positive) for mode in ("soft", "hard", "top_k") for positive in (False, True)]
+MODES: dict[str, dict[str, Any]] = {
+    "soft": {"refine": False, "transform_algorithm": "paper", "alpha": 0.1},
+    "hard": {},
+    "top_k": {"density": 4},
+}
+"""The parameters that lead to each threshold."""
+CASES = [(mode, positive) for mode in MODES for positive in (False, True)]
 
 
 @pytest.fixture(scope="module")
 def networks(digits: Any) -> dict[Any, SCNN]:
     return {
         (mode, positive): SCNN(
-            M, 0.1, threshold_mode=mode, positive_code=positive, random_state=0, tol=1e-1
+            M, **MODES[mode], positive_code=positive, random_state=0, tol=1e-1
         ).fit(digits)
-        for mode, positive in MODES
+        for mode, positive in CASES
     }
 
 
@@ -62,7 +68,7 @@ def assert_same_codes(codes: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("mode", "positive"), MODES)
+@pytest.mark.parametrize(("mode", "positive"), CASES)
 def test_codes_of_all_thresholds(
     networks: Any, digits: Any, mode: str, positive: bool, dtype: Any
 ) -> None:
@@ -73,15 +79,9 @@ def test_codes_of_all_thresholds(
     assert len(run(onnx_model, X[:1])) == 1  # the number of samples is not fixed
 
 
-def test_codes_without_gains_and_of_refined_encoders(networks: Any, digits: Any) -> None:
-    for parameters in ({"fit_gains": False}, {"refine_max_iter": 3}):
-        model = copy.deepcopy(networks["hard", False]).set_params(**parameters).calibrate(digits)
-        assert_same_codes(run(lincode.to_onnx(model), digits), model.transform(digits))
-
-
 def test_other_estimators(digits: Any) -> None:
     for model in (
-        MiniBatchSCNN(M, 0.1, random_state=0).fit(digits),
+        MiniBatchSCNN(M, random_state=0).fit(digits),
         SparseCoder(digits[:10], transform_algorithm="threshold", transform_alpha=5.0),
     ):
         assert_same_codes(run(lincode.to_onnx(model), digits), model.transform(digits))
@@ -90,7 +90,7 @@ def test_other_estimators(digits: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_pipelines_with_a_classifier(digits: Any, dtype: Any) -> None:
     X, y = digits.astype(dtype), np.arange(len(digits)) % 3
-    codes = SCNN(M, random_state=0, tol=1e-1, threshold_mode="soft")
+    codes = SCNN(M, refine=False, transform_algorithm="paper", random_state=0)
     model = make_pipeline(StandardScaler(), codes, LogisticRegression(C=0.1)).fit(X, y)
     labels, probabilities = session_of(lincode.to_onnx(model, X)).run(None, {"X": X})
     assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)
@@ -101,7 +101,7 @@ def test_column_transformers_with_a_data_frame(digits: Any) -> None:
     columns = [f"p{i}" for i in range(20)]
     frame = pd.DataFrame(digits[:, :20].astype(np.float32), columns=columns)
     frame["other"] = np.arange(len(frame), dtype=np.float32)
-    codes = make_pipeline(StandardScaler(), SCNN(8, random_state=0, tol=1e-1))
+    codes = make_pipeline(StandardScaler(), SCNN(8, random_state=0))
     model = ColumnTransformer([("codes", codes, columns), ("rest", "passthrough", ["other"])])
     model.fit(frame)
     inputs = {name: frame[[name]].to_numpy() for name in frame}
@@ -132,7 +132,7 @@ def test_the_input_has_the_type_of_the_samples_or_the_weights(networks: Any, dig
 
 def test_pipelines_of_texts() -> None:
     texts = ["red green blue", "blue sky sun", "sun sea sky red", "sea fish red"] * 5
-    model = make_pipeline(TfidfVectorizer(), SCNN(4, random_state=0, tol=1e-1)).fit(texts)
+    model = make_pipeline(TfidfVectorizer(), SCNN(4, random_state=0)).fit(texts)
     (source,) = lincode.to_onnx(model, texts).graph.input
     assert source.type.tensor_type.elem_type == onnx.TensorProto.STRING
 
