@@ -1,26 +1,23 @@
-"""Calibration of the encoder: leave-one-out outputs, threshold, gains and decoder."""
+"""Calibration of the encoder: leave-one-out outputs, threshold and dictionary."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import nnls
 from sklearn.linear_model import Ridge
 
 from lincode.core.energy import CodeStats
 from lincode.core.ridge import encoder_step
 from lincode.core.threshold import Thresholding
 from lincode.encoder.calibration import (
-    DECODER_RIDGE,
-    GAIN_RIDGE,
-    CodedRows,
-    fit_decoder,
-    fit_gains,
+    Network,
+    calibrate,
+    explained_fraction,
     leave_one_out_outputs,
 )
 from lincode.training.rows import factor_rows
@@ -106,119 +103,73 @@ def test_a_row_with_a_feature_of_its_own(rng: np.random.Generator, ratio: float)
     assert_allclose(loo(X, U, ratio)[7], X[7, :9] @ C, atol=1e-5)
 
 
-# Threshold
+# Threshold and dictionary
 
 
 def coded_rows(rng: np.random.Generator, N: int, m: int, p: int) -> tuple[Any, Any, Any]:
-    S = rng.standard_normal((N, m)) * (rng.random((N, m)) < 0.5)
+    """Outputs of an encoder that are too small for the rows, atoms of length 1, and the rows."""
+    Z = rng.standard_normal((N, m)) ** 3
     D = rng.standard_normal((m, p))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
-    return S, D, rng.standard_normal((N, p)) + 0.5 * S @ D
+    return Z, D, rng.uniform(2, 5, m) * Z @ D + 0.1 * rng.standard_normal((N, p))
 
 
-def sums(S: Any, X: Any) -> CodedRows:
-    return CodedRows(StS=S.T @ S, StX=S.T @ X, X2=float(np.sum(X**2)))
+@pytest.mark.parametrize("rule", [Thresholding("hard"), Thresholding("top_k", k=2)])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_calibrated_network(
+    rng: np.random.Generator, rule: Thresholding, positive: bool, sparse: bool
+) -> None:
+    Z, D, X = coded_rows(rng, 500, 8, 12)
+    Z, X, rule = (np.abs(Z), np.abs(X), replace(rule, positive=True)) if positive else (Z, X, rule)
+    before, C = Z.copy(), rng.standard_normal((8, 5))
+    rows = scipy.sparse.csr_array(X) if sparse else X
+    result = calibrate(Network(C, D, rule), Z, rows, 0.25, positive_dict=positive)
+    network = result.network
+    assert_array_equal(Z, before)
+    assert_allclose(np.linalg.norm(network.D, axis=1), 1)
+    assert (network.D >= 0).all() == positive
+    lengths = network.C[:, :1] / C[:, :1]
+    assert_allclose(network.C, lengths * C)
+    assert (lengths > 0).all()
+    S = network.rule.apply(Z * lengths.T)
+    # The output at the threshold may be above it by rounding.
+    assert_allclose(np.mean(S != 0), 0.25, atol=1.1 / S.size)
+    assert_allclose(result.usage, np.mean(S != 0, axis=0), atol=1.1 / len(S))
+    assert_allclose(result.r2, 1 - np.sum((X - S @ network.D) ** 2) / np.sum(X**2), rtol=1e-3)
+    uncalibrated = rule.matched(Z, 0.25).apply(Z)
+    assert result.r2 > explained_fraction(X, uncalibrated, D) + 0.1
 
 
-def quadratic(S: Any, D: Any, X: Any) -> tuple[Any, Any]:
-    """A and r of the error ‖X − S diag(g) D‖² = gᵀA g − 2 rᵀg + ‖X‖², from a design matrix."""
-    design = np.stack([np.outer(S[:, j], D[j]).ravel() for j in range(len(D))], axis=1)
-    return design.T @ design, design.T @ X.ravel()
-
-
-@pytest.mark.parametrize("with_prior", [False, True])
-def test_gains_satisfy_the_optimality_conditions(with_prior: bool) -> None:
-    n_at_bound = 0
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        N, m, p = (int(n) for n in rng.integers(2, 20, 3))
-        S, D, X = coded_rows(rng, N, m, p)
-        X -= 0.5 * (seed % 2) * S @ D  # codes that explain nothing give gains at the bound
-        A, r = quadratic(S, D, X)
-        prior, weight = (rng.uniform(0, 2, m), 0.7) if with_prior else (None, 0.0)
-        gains = fit_gains(sums(S, X), D, prior, weight)
-        common = r.sum() / A.sum()
-        start = np.full(m, common if common > 0 else 1.0) if prior is None else prior
-        kappa = max(weight, GAIN_RIDGE) * np.diag(A)[np.diag(A) > 0].mean()
-        gradient = A @ gains - r + kappa * (gains - start)
-        scale = np.abs(r).max() + kappa
-        assert (gains >= 0).all()
-        assert_allclose(gradient[gains > 0], 0, atol=1e-9 * scale)
-        assert (gradient[gains == 0] >= -1e-9 * scale).all()
-        root = np.linalg.cholesky(A + kappa * np.eye(m)).T
-        expected, _ = nnls(root, np.linalg.solve(root.T, r + kappa * start))
-        assert_allclose(gains, expected, atol=1e-8)
-        n_at_bound += int((gains == 0).any())
-    assert n_at_bound > 10  # otherwise the constraint was not tested
-
-
-def test_gains_of_units_without_a_code(rng: np.random.Generator) -> None:
-    S, D, X = coded_rows(rng, 60, 8, 5)
-    S[:, [2, 5]] = 0
-    A, r = quadratic(S, D, X)
-    gains = fit_gains(sums(S, X), D)
-    assert_allclose(gains[[2, 5]], r.sum() / A.sum())
-    prior = rng.uniform(0.5, 2, 8)
-    with_prior = fit_gains(sums(S, X), D, prior, 1.0)
-    assert_allclose(with_prior[[2, 5]], prior[[2, 5]])
-    assert not np.allclose(with_prior[0], prior[0])
-    # Without any code the gains are the prior, or 1.
-    assert_array_equal(fit_gains(sums(0 * S, X), D), np.ones(8))
-    kept = fit_gains(sums(0 * S, X), D, prior, 1.0)
-    assert_array_equal(kept, prior)
-    assert kept is not prior
-
-
-def test_gains_of_codes_with_the_wrong_sign(rng: np.random.Generator) -> None:
-    """The best common gain would be negative; gains are not."""
-    S, D, _ = coded_rows(rng, 30, 8, 5)
-    gains = fit_gains(sums(S, -S @ D), D)
-    assert (gains >= 0).all()
-    assert np.isfinite(gains).all()
+def test_dictionary_is_that_of_least_squares(rng: np.random.Generator) -> None:
+    """At the density 1 the codes are the outputs, up to the lengths of the atoms."""
+    Z, D, X = coded_rows(rng, 5000, 8, 12)
+    Z[:, 3] = 0
+    best = Z @ np.linalg.lstsq(Z, X, rcond=None)[0]
+    result = calibrate(Network(D, D, Thresholding("hard")), Z, X, 1.0)
+    lengths = np.linalg.norm(result.network.C, axis=1)
+    reconstruction = (Z * lengths) @ result.network.D
+    assert_allclose(reconstruction, best, atol=0.03 * np.abs(best).max())
+    assert_allclose(result.network.D[3], D[3])  # a unit without codes
+    assert_allclose(result.network.C[3], D[3])
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_gains_do_not_depend_on_units(rng: np.random.Generator, scale: float) -> None:
-    S, D, X = coded_rows(rng, 30, 8, 5)
-    expected = fit_gains(sums(S, X), D)
-    assert_allclose(fit_gains(sums(scale * S, scale * X), D), expected, rtol=1e-6, atol=1e-9)
-    assert_allclose(fit_gains(sums(S, scale * X), D), scale * expected, rtol=1e-6, atol=1e-9)
+def test_calibration_does_not_depend_on_units(rng: np.random.Generator, scale: float) -> None:
+    Z, D, X = coded_rows(rng, 200, 8, 12)
+    one, two = (
+        calibrate(Network(D, D, Thresholding("hard")), s * Z, s * X, 0.3) for s in (1.0, scale)
+    )
+    assert_allclose(two.network.C, one.network.C)
+    assert_allclose(two.network.D, one.network.D, atol=1e-9)
+    assert_allclose(two.network.rule.threshold, scale * one.network.rule.threshold)
+    assert_allclose(two.r2, one.r2)
 
 
-# Sums, fraction and decoder
-
-
-@pytest.mark.parametrize("mode", ["soft", "hard", "top_k"])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_coded_rows(rng: np.random.Generator, mode: str, sparse: bool) -> None:
-    Z, X = rng.standard_normal((30, 6)), rng.standard_normal((30, 4))
-    D = rng.standard_normal((6, 4))
-    before = Z.copy()
-    thresholding = Thresholding(mode, 0.5, k=2, gains=np.full(6, 7.0))
-    coded = CodedRows.of(Z, scipy.sparse.csr_matrix(X) if sparse else X, thresholding)
-    assert_array_equal(Z, before)
-    S = Thresholding(mode, 0.5, k=2).apply(Z.copy())  # the gains are left out
-    assert_allclose(coded.StS, S.T @ S)
-    assert_allclose(coded.StX, S.T @ X)
-    assert_allclose(coded.X2, np.sum(X**2))
-    gains = rng.uniform(0, 2, 6)
-    expected = 1 - np.sum((X - (S * gains) @ D) ** 2) / np.sum(X**2)
-    assert_allclose(coded.r2(gains, D), expected)
-    assert CodedRows.of(Z, np.zeros((30, 4)), thresholding).r2(gains, D) == 0
-
-
-@pytest.mark.parametrize("n_unused", [0, 2])
-def test_decoder_satisfies_its_normal_equations(rng: np.random.Generator, n_unused: int) -> None:
-    S, D, X = coded_rows(rng, 50, 8, 5)
-    S[:, :n_unused] = 0
-    gains = rng.uniform(0.5, 2, 8)
-    decoder = fit_decoder(sums(S, X), gains, D)
-    G = S * gains
-    kappa = DECODER_RIDGE * np.mean(np.sum(G[:, n_unused:] ** 2, axis=0))
-    gradient = G.T @ (G @ decoder - X) + kappa * (decoder - D)
-    assert_allclose(gradient, 0, atol=1e-9)
-    assert_allclose(decoder[:n_unused], D[:n_unused], atol=1e-12)
-    best = np.linalg.lstsq(G, X, rcond=None)[0]
-    error, least = np.sum((X - G @ decoder) ** 2), np.sum((X - G @ best) ** 2)
-    assert least <= error <= 1.0001 * least
-    assert error <= np.sum((X - G @ D) ** 2)
+@pytest.mark.filterwarnings("error")
+def test_calibration_without_codes_or_rows(rng: np.random.Generator) -> None:
+    Z, D, X = coded_rows(rng, 30, 8, 12)
+    for outputs, rows in ((0 * Z, X), (0 * Z, 0 * X), (Z, 0 * X)):
+        result = calibrate(Network(D, D, Thresholding("hard")), outputs, rows, 0.3)
+        assert np.isfinite([result.network.C, result.network.D]).all()
+        assert result.r2 <= 0
