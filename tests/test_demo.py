@@ -29,8 +29,8 @@ def test_table_has_one_row_per_method(
     printed = capsys.readouterr().out
     methods = (
         "SCNN, encoder",
-        "SCNN, exact",
-        "SCNN, lasso",
+        "SCNN, projection",
+        "SCNN, omp",
         "PCA, 2 components",
         "scikit-learn, lasso_cd",
         "scikit-learn, omp",

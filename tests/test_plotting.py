@@ -50,7 +50,7 @@ def _close_figures() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def scnn(digits: Any) -> SCNN:
-    return SCNN(12, random_state=0).fit(digits)
+    return SCNN(12, density=0.4, random_state=0).fit(digits)
 
 
 def image_of(display: Any) -> Any:
@@ -198,6 +198,13 @@ def test_reconstruction_errors_are_those_of_calibrated_copies(form: Any, digits:
         assert display.nonzeros[k] == np.count_nonzero(other.transform(X)) / 600
         assert_allclose(display.errors[k], rms_error(digits, other.reconstruct(X)))
     assert_array_equal(scnn.transform(X), before)
+
+
+def test_an_int_density_gives_codes_with_equally_many_nonzeros(digits: Any) -> None:
+    scnn = SCNN(12, density=4, transform_algorithm="projection", random_state=0).fit(digits)
+    display = ReconstructionDisplay.from_estimator(scnn, digits, densities=[0.1, 0.25, 0.4])
+    assert_array_equal(display.nonzeros, [1, 3, 5])
+    assert (np.diff(display.errors) < 0).all()
 
 
 def test_a_path_has_one_point_per_estimator_and_ignores_missing_entries(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -338,7 +339,7 @@ class EnergyDisplay(_Display):
     >>> from sklearn.datasets import load_digits
     >>> from lincode import SCNN
     >>> from lincode.plotting import EnergyDisplay
-    >>> scnn = SCNN(n_components=16, random_state=0).fit(load_digits().data / 16)
+    >>> scnn = SCNN(n_components=16, refine=False, random_state=0).fit(load_digits().data / 16)
     >>> display = EnergyDisplay.from_estimator(scnn)
     >>> display.note.splitlines()[0]
     'converged'
@@ -444,32 +445,35 @@ class ReconstructionDisplay(_Display):
         label: str | None = None,
         ax: Axes | None = None,
     ) -> ReconstructionDisplay:
-        """Plot the errors of a network whose encoder is calibrated to different densities.
+        """Plot the errors of a network that is calibrated to different densities.
 
-        Copies of the network are calibrated to X; the dictionary is not trained again, and the
-        estimator itself is not changed.
+        Copies of the network are calibrated to X by ``calibrate``, which also refines them if
+        ``refine=True``. The training is not repeated, and the estimator itself is not changed.
 
         Parameters
         ----------
         estimator : fitted estimator
-            An SCNN or MiniBatchSCNN with ``transform_algorithm="encoder"``. For other estimators,
-            use :meth:`from_path`.
+            An SCNN or MiniBatchSCNN whose ``transform_algorithm`` is "encoder" or "projection".
+            For other estimators, use :meth:`from_path`.
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Samples, if possible other than the training samples. NaN entries do not count.
         densities : array-like of float, default=seven values between 0.02 and 0.3
-            The fractions of non-zeros of the encoder's codes.
+            The fractions of non-zeros of the codes. If the density of the estimator is an int,
+            every code has this number of non-zeros.
         label, ax
             See :meth:`plot`.
         """
         m = len(_components(estimator))
-        if getattr(estimator, "transform_algorithm", None) != "encoder":
+        if getattr(estimator, "transform_algorithm", None) not in ("encoder", "projection"):
             raise InvalidInputError(
-                "estimator must be a network with transform_algorithm='encoder', got"
-                f" {type(estimator).__name__}; use from_path([estimator], X) for other codes."
+                "estimator must be a network with transform_algorithm='encoder' or 'projection',"
+                f" got {type(estimator).__name__}; use from_path([estimator], X) for other codes."
             )
-        copies = []
-        for density in np.unique(np.maximum(densities, 1 / m)):
-            copies.append(copy.copy(estimator).calibrate(X, density=float(density)))
+        chosen = np.maximum(densities, 1 / m)
+        if isinstance(estimator.density, Integral):
+            chosen = np.round(m * chosen).astype(int)
+        values = np.unique(chosen).tolist()
+        copies = [copy.copy(estimator).calibrate(X, density=density) for density in values]
         return cls.from_path(copies, X, label=label, ax=ax)
 
     @classmethod
