@@ -1,4 +1,4 @@
-"""The codes of the encoder: threshold, gains, decoder, calibration and refinement."""
+"""The codes of the fitted network: density, algorithms, score, and changes by calibrate."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from lincode import SCNN, MiniBatchSCNN
-from lincode.core.threshold import soft_threshold
+from lincode import SCNN, MiniBatchSCNN, soft_threshold, sparse_encode
 from lincode.exceptions import InvalidInputError
-from lincode.metrics import rms_error
 
-MODES = ("soft", "hard", "top_k")
+ESTIMATORS = (SCNN, MiniBatchSCNN)
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[Any, Any, Any]:
-    """An SCNN with default parameters, its samples, and new samples."""
+def samples() -> tuple[Any, Any]:
+    """Training samples and new samples, 600 and 400 digits in random order."""
     X = np.random.default_rng(1).permutation(load_digits().data / 16)
-    return SCNN(64, random_state=0).fit(X[:600]), X[:600], X[600:1000]
+    return X[:600], X[600:1000]
+
+
+@pytest.fixture(scope="module")
+def trained(samples: Any) -> SCNN:
+    return fit(SCNN, samples[0], 24)
 
 
 @pytest.fixture
-def small(digits: Any) -> Any:
-    """A new SCNN with 15 units, fitted to 150 digits."""
-    return SCNN(15, random_state=0, tol=1e-3).fit(digits[:150])
+def fitted(trained: SCNN) -> SCNN:
+    """A copy that a test may change."""
+    return copy.deepcopy(trained)
+
+
+def fit(cls: Any, X: Any, m: int = 16, **parameters: Any) -> Any:
+    return cls(m, random_state=0, **parameters).fit(X)
 
 
 def density(U: Any) -> float:
@@ -42,218 +48,195 @@ def fraction(X: Any, R: Any) -> float:
     return float(1 - np.sum((X - R) ** 2) / np.sum(X**2))
 
 
-# Quality on new samples
+def short_and_wide() -> tuple[Any, Any]:
+    """80 training samples with 150 features, and new samples."""
+    rng = np.random.default_rng(0)
+    U = rng.standard_normal((600, 8)) * (rng.random((600, 8)) < 0.4)
+    X = U @ rng.standard_normal((8, 150)) + 0.5 * rng.standard_normal((600, 150))
+    return X[:80], X[80:]
 
 
-def test_codes_of_new_samples(fitted: Any) -> None:
-    """Their density and their error are about those of training."""
-    scnn, train, new = fitted
-    assert abs(density(scnn.transform(new)) - scnn.usage_.mean()) < 0.05
-    reconstructed = fraction(new, scnn.reconstruct(new))
-    assert abs(scnn.encoder_r2_ - reconstructed) < 0.02
-    # Without leave-one-out outputs it would promise more.
-    assert scnn.encoder_r2_ <= fraction(train, scnn.reconstruct(train)) + 1e-3
-    # The exact codes are shrunk by alpha.
-    exact = copy.copy(scnn).set_params(transform_algorithm="exact")
-    assert reconstructed > fraction(new, exact.reconstruct(new))
-    # Without gains, so are the encoder's codes.
-    assert (scnn.gains_ >= 0).all()
-    plain = copy.copy(scnn).set_params(fit_gains=False)
-    assert reconstructed > fraction(new, plain.reconstruct(new))
+# Density
 
 
-def test_calibrate_to_a_density_and_with_a_decoder(fitted: Any) -> None:
-    scnn, _, new = fitted
-    scnn = pickle.loads(pickle.dumps(scnn))
-    for target in (0.02, 0.1, 0.3):
-        assert scnn.calibrate(new, density=target) is scnn
-        units = scnn.gains_ > 0  # a unit with the gain 0 has no codes
-        assert_allclose(density(scnn.transform(new)), target, atol=1e-3 if units.all() else 0.03)
-        assert_allclose(scnn.encoder_r2_, fraction(new, scnn.reconstruct(new)), atol=1e-6)
-    before = scnn.encoder_r2_
-    scnn.set_params(fit_decoder=True).calibrate(new)
-    assert_allclose(scnn.encoder_r2_, fraction(new, scnn.reconstruct(new)), atol=1e-6)
-    assert scnn.encoder_r2_ > before
-
-
-# The codes
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("positive", [False, True])
-def test_codes_are_the_thresholded_output(digits: Any, mode: str, positive: bool) -> None:
-    X, new = digits[:150], digits[150:300]
-    scnn = SCNN(15, random_state=0, tol=1e-2, threshold_mode=mode, transform_n_nonzero_coefs=4)
-    scnn.set_params(positive_code=positive).fit(X)
-    Z = new @ scnn.encoder_.T
-    magnitude = Z if positive else np.abs(Z)
-    if mode == "top_k":
-        kept = (magnitude >= -np.sort(-magnitude, axis=1)[:, [3]]) & (magnitude > 0)
-    else:
-        kept = magnitude > scnn.threshold_
-    shrunk = Z - np.sign(Z) * scnn.threshold_ if mode == "soft" else Z
-    expected = np.where(kept, shrunk, 0)
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("target", [0.1, 0.3, 3, 1.0])
+def test_new_samples_have_the_density(samples: Any, cls: Any, refine: bool, target: float) -> None:
+    train, new = samples
+    scnn = fit(cls, train, 20, density=target, refine=refine)
     codes = scnn.transform(new)
-    assert_allclose(codes, expected * scnn.gains_, atol=1e-12)
-    assert_allclose(scnn.inverse_transform(codes), codes @ scnn.components_, atol=1e-12)
-    assert_allclose(scnn.reconstruct(new), codes @ scnn.components_, atol=1e-12)
-    assert_allclose(
-        copy.copy(scnn).set_params(fit_gains=False).transform(new), expected, atol=1e-12
-    )
+    if isinstance(target, int):
+        assert (np.count_nonzero(codes, axis=1) == target).all()
+        assert scnn.threshold_ is None
+    else:
+        assert_allclose(density(codes), target, rtol=0.15)
+    assert scnn.density_ == target
+    assert_allclose(scnn.usage_.mean(), density(codes), rtol=0.15)
+    assert_allclose(scnn.encoder_r2_, fraction(new, scnn.reconstruct(new)), atol=0.04)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("refine", [True, False])
+def test_density_with_fewer_samples_than_features(cls: Any, refine: bool) -> None:
+    """The threshold of the outputs for training samples would be too high."""
+    train, new = short_and_wide()
+    scnn = fit(cls, train, density=0.2, refine=refine)
+    assert_allclose(density(scnn.transform(new)), 0.2, rtol=0.15)
+
+
+@pytest.mark.parametrize("target", [0.2, 4])
+def test_density_of_positive_codes(samples: Any, target: float) -> None:
+    train, new = samples
+    scnn = fit(SCNN, train, 20, density=target, positive_code=True)
+    codes = scnn.transform(new)
+    assert (codes >= 0).all()
+    assert_allclose(density(codes), 0.2, rtol=0.15)
+
+
+def test_alpha_follows_from_the_density(digits: Any) -> None:
+    length = np.linalg.norm(digits, axis=1).mean()
+    for target, fraction in ((0.1, 0.1), (0.4, 0.4), (4, 0.25)):
+        scnn = fit(SCNN, digits, density=target, refine=False, tol=1e-1)
+        expected = np.sqrt(16) / 64 * length * (0.1 / fraction) ** (2 / 3)
+        assert_allclose(scnn.alpha_, expected)
+    assert fit(SCNN, digits, alpha=0.3, tol=1e-1).alpha_ == 0.3
+
+
+# Codes
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("target", [0.2, 3])
+@pytest.mark.parametrize("positive", [False, True])
+def test_codes_are_the_largest_outputs(
+    samples: Any, cls: Any, target: float, positive: bool
+) -> None:
+    train, new = samples
+    scnn = fit(cls, train[:200], 12, density=target, positive_code=positive)
+    Z = new @ scnn.encoder_.T
+    magnitude = np.maximum(Z, 0) if positive else np.abs(Z)
+    limit: Any = scnn.threshold_
+    if limit is None:
+        limit = np.sort(magnitude, axis=1)[:, [-4]]
+    assert_allclose(scnn.transform(new), np.where(magnitude > limit, Z, 0), atol=1e-12)
+
+
+@pytest.mark.parametrize("algorithm", ["encoder", "projection", "lasso", "omp", "exact", "paper"])
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_reconstruction_and_score(samples: Any, cls: Any, algorithm: str) -> None:
+    train, new = samples
+    refine = algorithm not in ("exact", "paper")
+    scnn = fit(cls, train, 12, refine=refine, transform_algorithm=algorithm)
+    U = scnn.transform(new)
+    expected = U @ scnn.components_
+    assert_allclose(scnn.inverse_transform(U), expected, atol=1e-12)
+    assert_allclose(scnn.inverse_transform(scipy.sparse.csr_array(U)), expected, atol=1e-12)
+    assert_allclose(scnn.reconstruct(new), expected, atol=1e-12)
+    assert_allclose(scnn.score(new), fraction(new, expected))
+    assert_allclose(scnn.score(scipy.sparse.csr_array(new)), fraction(new, expected))
+    assert scnn.score(np.zeros((3, 64))) == 0
+
+
+def test_missing_entries_do_not_count_in_the_score(fitted: SCNN, samples: Any) -> None:
+    X = np.where(np.random.default_rng(0).random(samples[1].shape) < 0.2, np.nan, samples[1])
+    R = fitted.reconstruct(X)
+    assert_allclose(fitted.score(X), 1 - np.nansum((X - R) ** 2) / np.nansum(X**2))
+
+
+def test_projection_is_least_squares_on_the_support(fitted: SCNN, samples: Any) -> None:
+    new, D = samples[1], fitted.components_
+    codes, score = fitted.transform(new), fitted.score(new)
+    fitted.set_params(transform_algorithm="projection")
+    projected = fitted.transform(new)
+    assert_array_equal(projected != 0, codes != 0)
+    for x, u in zip(new, projected, strict=True):
+        atoms = D[u != 0]
+        assert_allclose(u[u != 0], np.linalg.lstsq(atoms.T, x, rcond=None)[0], atol=1e-4)
+    assert fitted.score(new) > score + 0.01
+
+
+def test_omp_codes_have_the_density(fitted: SCNN, samples: Any) -> None:
+    new, D = samples[1], fitted.components_
+    codes = fitted.set_params(transform_algorithm="omp").transform(new)
+    assert_array_equal(codes, sparse_encode(new, D, algorithm="omp", n_nonzero_coefs=2))
+    four = fit(SCNN, samples[0][:200], 12, density=4, transform_algorithm="omp")
+    assert (np.count_nonzero(four.transform(new), axis=1) == 4).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_codes_of_the_paper(digits: Any, dtype: Any) -> None:
+@pytest.mark.parametrize(("weight", "threshold"), [(4.0, 0.005), (0.0, 0.02)])
+def test_the_network_of_the_paper(digits: Any, dtype: Any, weight: float, threshold: float) -> None:
     X = digits[:150].astype(dtype)
-    scnn = SCNN(15, 0.02, encoder_weight=4.0, random_state=0, tol=1e-2, encoder_ridge=0)
-    scnn.set_params(threshold="alpha", threshold_mode="soft", fit_gains=False).fit(X)
-    assert scnn.threshold_ == 0.02 / 4
+    scnn = SCNN(15, alpha=0.02, encoder_weight=weight, encoder_ridge=0, random_state=0, tol=1e-2)
+    scnn.set_params(refine=False, transform_algorithm="paper").fit(X)
+    assert scnn.threshold_ == threshold
     assert scnn.encoder_ridge_ == scnn.noise_variance_ == 0
-    expected = soft_threshold(X @ scnn.encoder_.T, dtype(0.02 / 4))
-    assert_array_equal(scnn.transform(X), expected)
-
-
-def test_density_of_top_k(small: Any, digits: Any) -> None:
-    n_used = round(small.usage_.sum())
-    small.set_params(threshold_mode="top_k").calibrate(digits[:150])
-    assert small.n_nonzero_coefs_ == n_used
-    for target, k in ((0.2, 3), (1.0, 15), (0.03, 1)):
-        codes = small.calibrate(digits, density=target).transform(digits)
-        assert small.n_nonzero_coefs_ == k
-        assert (np.count_nonzero(codes, axis=1) == k).all()
-    assert small.calibrate(digits).matching_density_ == 0.03  # the previous density is kept
-    small.set_params(transform_n_nonzero_coefs=4)
-    assert small.calibrate(digits, density=4 / 15).n_nonzero_coefs_ == 4
-    with pytest.raises(
-        InvalidInputError, match=r"means 8 of 15 units .*_coefs is 4; set it to None"
-    ):
-        small.calibrate(digits, density=0.5)
+    assert scnn.density_ is None
+    assert_array_equal(scnn.transform(X), soft_threshold(X @ scnn.encoder_.T, dtype(threshold)))
+    assert_allclose(scnn.encoder_r2_, fraction(X, scnn.reconstruct(X)), rtol=1e-5)
 
 
 # Changes after fit
 
 
-def test_a_new_mode_needs_calibrate(small: Any, digits: Any) -> None:
-    small.set_params(threshold_mode="soft")
-    for call in (small.transform, small.reconstruct):
-        with pytest.raises(
-            InvalidInputError, match=r"threshold_mode was changed to 'soft' .*calib"
-        ):
-            call(digits)
-    small.score(digits)  # it does not use the encoder's codes
-    assert copy.copy(small).set_params(transform_algorithm="lasso").transform(digits).any()
-    assert copy.copy(small).set_params(fit_gains=False).transform(digits).any()
-    small.calibrate(digits[:150]).transform(digits)
-    assert_allclose(small.encoder_r2_, fraction(digits, small.reconstruct(digits)), atol=0.06)
+@pytest.mark.parametrize("refine", [True, False])
+def test_another_density_needs_calibrate(samples: Any, refine: bool) -> None:
+    train, new = samples
+    scnn = fit(SCNN, train, 20, refine=refine)
+    encoder = scnn.encoder_
+    for target in (0.25, 3):
+        scnn.set_params(density=target)
+        for call in (scnn.transform, scnn.reconstruct, scnn.score):
+            with pytest.raises(InvalidInputError, match=f"density is {target}, .* calibrate"):
+                call(new)
+        assert scnn.calibrate(train) is scnn
+        assert scnn.density_ == target
+        assert_allclose(
+            density(scnn.transform(new)), target / 20 if target == 3 else 0.25, rtol=0.2
+        )
+    assert scnn.calibrate(train, density=0.1).density == 0.1
+    assert_allclose(density(scnn.transform(new)), 0.1, rtol=0.2)
+    if not refine:  # only the lengths of the filters change
+        cosines = np.sum(scnn.encoder_ * encoder, axis=1) / np.linalg.norm(encoder, axis=1)
+        assert_allclose(np.abs(cosines), np.linalg.norm(scnn.encoder_, axis=1))
 
 
-def test_a_failed_calibrate_changes_nothing(small: Any, digits: Any) -> None:
-    before = dict(vars(small))
-    with pytest.raises(InvalidInputError, match="features"):
-        small.calibrate(digits[:, :5], density=0.1)
-    for value in (-0.1, np.nan, "0.1", 2):
-        with pytest.raises(
-            InvalidInputError, match="density must be a finite number of at least 0"
-        ):
-            small.calibrate(digits, density=value)
-    with pytest.raises(InvalidInputError, match="density requires threshold='match', got"):
-        small.set_params(threshold=0.1).calibrate(digits, density=0.1)
-    assert vars(small.set_params(threshold="match")) == before
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_calibrated_network_is_as_good_as_a_new_one(samples: Any, cls: Any) -> None:
+    train, new = samples
+    scnn = fit(cls, train, 20).calibrate(train, density=0.3)
+    assert scnn.score(new) > fit(cls, train, 20, density=0.3).score(new) - 0.01
+    # It adapts to other data.
+    before = scnn.score(1 - new)
+    assert scnn.calibrate(1 - train).score(1 - new) > before + 0.02
 
 
-def test_decoder_is_only_for_the_encoder(digits: Any) -> None:
-    X = digits[:150]
-    scnn = SCNN(15, random_state=0, tol=1e-3, fit_decoder=True).fit(X)
-    U = scnn.transform(X)
-    assert_array_equal(scnn.inverse_transform(U), U @ scnn.decoder_)
-    assert fraction(X, U @ scnn.decoder_) > fraction(X, U @ scnn.components_)
-    exact = copy.copy(scnn).set_params(transform_algorithm="exact")
-    assert_array_equal(exact.inverse_transform(U), U @ scnn.components_)
-    with pytest.raises(InvalidInputError, match="fit_gains was changed"):
-        copy.copy(scnn).set_params(fit_gains=False).reconstruct(X)
-    scnn.set_params(fit_decoder=False).calibrate(X)
-    assert not hasattr(scnn, "decoder_")
-    with pytest.raises(InvalidInputError, match="fit_decoder was changed"):
-        scnn.set_params(fit_decoder=True).inverse_transform(U)
+def test_calibrate_after_the_network_of_the_paper(samples: Any) -> None:
+    train, new = samples
+    scnn = fit(SCNN, train, 20, refine=False, transform_algorithm="paper")
+    with pytest.raises(InvalidInputError, match="codes of transform_algorithm='paper' are not"):
+        scnn.calibrate(train)
+    scnn.set_params(transform_algorithm="encoder")
+    with pytest.raises(InvalidInputError, match="the network was fitted with another algorithm"):
+        scnn.transform(new)
+    assert_allclose(density(scnn.calibrate(train).transform(new)), 0.1, rtol=0.2)
 
 
-# Batches
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.filterwarnings("ignore:MiniBatchSCNN")
-def test_tiny_batches_keep_usable_gains(digits: Any, mode: str) -> None:
-    scnn = MiniBatchSCNN(10, random_state=0, threshold_mode=mode)
-    for batch in np.array_split(digits[:75], 50):  # one or two samples
-        scnn.partial_fit(batch)
-        assert ((scnn.gains_ >= 0) & (scnn.gains_ < 100)).all()
-        assert (scnn.gains_ > 0).any()
-    assert fraction(digits, scnn.reconstruct(digits)) > 0.3
-
-
-def test_batches_are_calibrated_like_the_whole(digits: Any) -> None:
-    """The gains of a hard threshold are no prior for those of a soft threshold."""
-    batches = np.array_split(digits, 6)
-    scnn = MiniBatchSCNN(20, random_state=0)
-    always = MiniBatchSCNN(20, random_state=0, threshold_mode="soft")
-    for batch in batches[:-1]:
-        scnn.partial_fit(batch)
-        always.partial_fit(batch)
-    changed = pickle.loads(pickle.dumps(scnn)).set_params(threshold_mode="soft")
-    for network in (scnn, always, changed):
-        network.partial_fit(batches[-1])
-    new = (load_digits().data / 16)[600:1000]
-    assert abs(density(scnn.transform(new)) - scnn.usage_.mean()) < 0.05
-    assert fraction(new, scnn.reconstruct(new)) > 0.8
-    soft, hard = always.gains_.mean(), scnn.gains_.mean()
-    assert abs(changed.gains_.mean() - soft) < 0.3 * (soft - hard)
-
-
-# Refinement
-
-
-def test_refined_codes_reconstruct_better(digits: Any) -> None:
-    refined = SCNN(24, refine_max_iter=10, random_state=0).fit(digits[:450])
-    plain, test = clone(refined).set_params(refine_max_iter=0).fit(digits[:450]), digits[450:]
-    codes = refined.transform(test)
-    assert_allclose(
-        rms_error(test, refined.inverse_transform(codes)),
-        rms_error(test, codes @ refined.decoder_),
-    )
-    error = rms_error(test, refined.reconstruct(test))
-    assert error < 0.9 * rms_error(test, plain.reconstruct(test))
-    assert_array_equal(refined.encoder_, plain.encoder_)
-    assert_array_equal(refined.components_, plain.components_)
-    with pytest.raises(InvalidInputError, match="refine_max_iter was changed"):
-        refined.set_params(refine_max_iter=0).transform(digits)
-    assert_array_equal(refined.calibrate(digits).encoder_, plain.encoder_)
-    assert not hasattr(refined, "refined_encoder_")
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_refinement_of_sparse_input_and_with_threads(mode: str, digits: Any) -> None:
-    network = SCNN(24, refine_max_iter=3, threshold_mode=mode, random_state=0, n_jobs=1)
-    codes = network.fit(digits).transform(digits)
-    sparse = clone(network).fit(scipy.sparse.csr_matrix(digits)).transform(digits)
-    assert abs(density(codes) - density(sparse)) < 0.01
-    assert abs(density(codes) - network.usage_.mean()) < 0.1
-    two = clone(network).set_params(n_jobs=2).fit(digits)
-    assert_array_equal(two.refined_encoder_, network.refined_encoder_)
-
-
-def test_refinement_that_does_not_help_keeps_the_encoder(digits: Any) -> None:
-    """There are too few samples for 64 units."""
-    network = SCNN(64, random_state=0).fit(digits[:60])
-    error = rms_error(digits[60:], network.reconstruct(digits[60:]))
-    with pytest.warns(UserWarning, match="refinement did not reduce the error"):
-        network.set_params(refine_max_iter=20).calibrate(digits[:60])
-    assert_array_equal(network.refined_encoder_, network.encoder_)
-    assert rms_error(digits[60:], network.reconstruct(digits[60:])) < 1.1 * error
-
-
-def test_combinations_that_are_refused(digits: Any) -> None:
-    with pytest.raises(InvalidInputError, match="requires threshold='match'"):
-        SCNN(8, refine_max_iter=1, threshold="alpha").fit(digits)
-    for parameters in ({"fit_decoder": True}, {"refine_max_iter": 2}):
-        with pytest.raises(InvalidInputError, match="partial_fit requires fit_decoder=False"):
-            MiniBatchSCNN(8, **parameters).partial_fit(digits)
+def test_a_failed_fit_or_calibrate_changes_nothing(fitted: SCNN, samples: Any) -> None:
+    before = pickle.dumps(vars(fitted))
+    X = samples[0]
+    for bad, sentence in ((X[:, :5], "features"), (np.full_like(X, np.inf), "infinity")):
+        with pytest.raises(InvalidInputError, match=sentence):
+            fitted.calibrate(bad, density=0.3)
+    for value in (0.0, -0.1, np.nan, "0.1", 1.5, 0, True):
+        with pytest.raises(InvalidInputError, match=r"density must be a float above 0 and at most"):
+            fitted.calibrate(X, density=value)
+    with pytest.raises(InvalidInputError, match=r"density=25 non-zeros per sample need at least"):
+        fitted.calibrate(X, density=25)
+    with pytest.raises(InvalidInputError, match=r"density=25 non-zeros per sample need at least"):
+        fitted.set_params(density=25).fit(X)
+    with pytest.raises(InvalidInputError, match="set refine=False"):
+        fitted.set_params(density=0.1, transform_algorithm="exact").fit(X)
+    fitted.set_params(transform_algorithm="encoder")
+    assert pickle.dumps(vars(fitted)) == before
