@@ -74,8 +74,8 @@ def encode_file(folder: Path, X: Any, network: SCNN) -> Callable[[], object]:
 def executed_by_call() -> dict[str, list[str]]:
     """Return the files that each of the main calls executes."""
     X = load_digits().data[:500] / 16
-    network = SCNN(64, 0.3, random_state=0)
-    batches = MiniBatchSCNN(64, 0.3, random_state=0, max_iter=3, max_no_improvement=None)
+    network = SCNN(64, random_state=0)
+    batches = MiniBatchSCNN(64, random_state=0, max_iter=3, max_no_improvement=None)
     with tempfile.TemporaryDirectory() as folder:
         return {
             "SCNN.fit": executed_files(lambda: network.fit(X)),

@@ -31,11 +31,9 @@ SHAPES: tuple[tuple[int, int, int, Any], ...] = (
 """The numbers of samples, features and units, and the dtype"""
 OUTPUTS: dict[str, dict[str, Any]] = {
     "hard": {},
-    "soft": {"threshold_mode": "soft"},
-    "top 32": {"threshold_mode": "top_k", "transform_n_nonzero_coefs": 32},
+    "top 32": {"density": 32},
     "split": {"split_sign": True},
 }
-DENSITY = 0.1
 
 
 def session_of(network: Any, X: Any) -> Any:
@@ -51,12 +49,11 @@ def measure(n_samples: int, p: int, m: int, dtype: Any, repeats: int) -> list[st
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, p), dtype=dtype)
     sample = rng.standard_normal((2 * m, p), dtype=dtype)
-    fitted = lincode.SCNN(m, "0.3*mean", max_iter=1, random_state=0, n_jobs=1).fit(sample)
+    fitted = lincode.SCNN(m, refine=False, max_iter=1, random_state=0, n_jobs=1).fit(sample)
     cells = []
     for parameters in OUTPUTS.values():
         network = deepcopy(fitted).set_params(**parameters)
-        is_given = network.transform_n_nonzero_coefs is not None
-        network.calibrate(sample, density=None if is_given else DENSITY)
+        network.calibrate(sample)
         session = session_of(network, X)
 
         def transform(network: Any = network) -> Any:

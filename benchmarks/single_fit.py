@@ -32,15 +32,21 @@ def measure_fit(estimator: str, file: str, n: int, m: int) -> dict[str, float]:
     """
     stored = np.load(file, mmap_mode="r")[:n]
     # Load the libraries and the compiled code before the measurement.
-    SCNN(20, ALPHA, max_iter=2, random_state=0).fit(np.array(stored[:1000]))
+    SCNN(20, alpha=ALPHA, refine=False, max_iter=2, random_state=0).fit(np.array(stored[:1000]))
     if estimator == "SCNN":
         X: Any = np.array(stored)
-        scnn: Any = SCNN(m, ALPHA, max_iter=ITERATIONS, tol=0.0, random_state=0)
+        scnn: Any = SCNN(m, alpha=ALPHA, refine=False, max_iter=ITERATIONS, tol=0.0, random_state=0)
         iterations = ITERATIONS
     else:
         X, iterations = stored, 1
         scnn = MiniBatchSCNN(
-            m, ALPHA, batch_size=2048, max_iter=1, max_no_improvement=None, random_state=0
+            m,
+            alpha=ALPHA,
+            refine=False,
+            batch_size=2048,
+            max_iter=1,
+            max_no_improvement=None,
+            random_state=0,
         )
     before = memory()
     finished, peak = threading.Event(), [before]

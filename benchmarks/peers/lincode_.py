@@ -15,21 +15,18 @@ warnings.filterwarnings("ignore", message=".*SCNN")
 
 def network(X: Any, m: int, alpha: float, iterations: int = 10) -> SCNN:
     """Return a network that was trained for a few iterations."""
-    return SCNN(m, alpha, max_iter=iterations, random_state=0).fit(X)
+    energy = {"refine": False, "transform_algorithm": "exact"}
+    return SCNN(m, alpha=alpha, **energy, max_iter=iterations, random_state=0).fit(X)
 
 
 def encode(scnn: SCNN, X: Any) -> Any:
     """Return the codes of the encoder, of shape (n_samples, m)."""
-    return scnn.transform(X)
+    return scnn.set_params(transform_algorithm="paper").transform(X)
 
 
 def exact_codes(scnn: SCNN, X: Any, n_jobs: int | None = None) -> Any:
-    """Return the exact codes, of shape (n_samples, m), to a tolerance of 4e-5.
-
-    The tolerance is relative to the gradient of each row at zero. On the digits it corresponds to
-    about 1e-3 of the ℓ1 penalty.
-    """
-    scnn.set_params(transform_algorithm="exact", transform_tol=4e-5, n_jobs=n_jobs)
+    """Return the exact codes, of shape (n_samples, m)."""
+    scnn.set_params(transform_algorithm="exact", n_jobs=n_jobs)
     return scnn.transform(X)
 
 
@@ -46,8 +43,10 @@ def dictionaries(
         start = time.perf_counter()
         scnn = SCNN(
             m,
-            alpha,
+            alpha=alpha,
             encoder_weight=encoder_weight,
+            refine=False,
+            transform_algorithm="exact",
             random_state=0,
             tol=0.0,
             callback=partial(time_is_over, limit),
@@ -66,8 +65,10 @@ def batch_dictionaries(
         start = time.perf_counter()
         scnn = MiniBatchSCNN(
             m,
-            alpha,
+            alpha=alpha,
             encoder_weight=encoder_weight,
+            refine=False,
+            transform_algorithm="exact",
             random_state=seed,
             max_no_improvement=None,
             callback=partial(time_is_over, limit),

@@ -17,7 +17,7 @@ def run(X: Any, quick: bool) -> Section:
     path_seconds = seconds_of(lambda: path.extend(scnn_path(X, m, random_state=0)))
     fit_seconds, energy_ratios = [], []
     for scnn in path:
-        single = SCNN(m, scnn.alpha, random_state=0)
+        single = SCNN(m, alpha=scnn.alpha, refine=False, random_state=0)
         fit_seconds.append(seconds_of(partial(single.fit, X)))
         energy_ratios.append(scnn.energy_ / single.energy_)
     ratio = path_seconds / float(np.mean(fit_seconds))

@@ -24,7 +24,7 @@ from lincode import SCNN, Iteration
 N_ROWS, CHUNK_ROWS = 200_000, 20_000
 
 
-PARAMETERS: dict[str, Any] = {"random_state": 0, "n_jobs": 1, "tol": 0, "init_size": None}
+PARAMETERS: dict[str, Any] = {"random_state": 0, "n_jobs": 1, "tol": 0, "refine": False}
 """All iterations use all rows."""
 
 
@@ -71,7 +71,7 @@ def single_process(path: Path, m: int, n_iter: int) -> dict[str, Any]:
     """Train SCNN with one thread."""
     clock = Clock(time.process_time)
     wall = time.perf_counter()
-    SCNN(m, ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(np.load(path))
+    SCNN(m, alpha=ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(np.load(path))
     return {"wall": time.perf_counter() - wall, "iterations": np.diff(clock.times).tolist()}
 
 
@@ -97,7 +97,7 @@ def on_cluster(path: Path, m: int, n_iter: int, n_workers: int, chunk_rows: int)
         )
         clock = Clock(cpu)
         wall = time.perf_counter()
-        lincode.dask.SCNN(m, ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(X)
+        lincode.dask.SCNN(m, alpha=ALPHA, **PARAMETERS, max_iter=n_iter, callback=clock).fit(X)
         wall = time.perf_counter() - wall
         return {
             "wall": wall,
@@ -132,7 +132,7 @@ def scheduler_memory(X: Any, n_iter: int = 50) -> Row:
             tasks.append(client.run_on_scheduler(count_tasks))
             megabytes.append(resident_bytes() / 1e6)
 
-        lincode.dask.SCNN(50, ALPHA, **PARAMETERS, max_iter=n_iter, callback=record).fit(
+        lincode.dask.SCNN(50, alpha=ALPHA, **PARAMETERS, max_iter=n_iter, callback=record).fit(
             da.from_array(X, chunks=(500, -1))
         )
     return Row(

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from front_data import patches
 from measure import Row, Section
-from reconstruction_data import patches
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
@@ -73,7 +73,7 @@ def compare(name: str, train: Any, test: Any, fraction: float) -> Row:
         "KNN": lambda: KNNImputer().fit(holes).transform(given),
         "iterative": lambda: IterativeImputer(random_state=0).fit(holes).transform(given),
     }
-    for algorithm in ("encoder", "exact", "lasso"):
+    for algorithm in ("encoder", "projection"):
         network = SCNN(2 * train.shape[1], random_state=0, transform_algorithm=algorithm, n_jobs=1)
         methods[f"SCNN {algorithm}"] = lambda scnn=network: scnn.fit(holes).reconstruct(given)  # type: ignore[misc]
     errors, seconds = {}, {}
