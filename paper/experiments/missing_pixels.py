@@ -12,7 +12,14 @@ import pandas as pd
 from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.networks import NETWORKS, add_lines, build, legend_below, parameters_of
+from paper.experiments.networks import (
+    NETWORKS,
+    add_lines,
+    build,
+    encode,
+    legend_below,
+    parameters_of,
+)
 from paper.experiments.tables import (
     Experiment,
     Table,
@@ -95,6 +102,7 @@ def _measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         level: tuple(remove_pixels(X, level, [run.seed, k]) for k, X in enumerate(complete))
         for level in settings["levels"]
     }
+    threshold = settings["own"].get("threshold")
     val_rms: list[list[float]] = []
     best: dict[float, tuple[float, dict[str, Any]]] = {}
     for lam in settings["lams"]:
@@ -102,10 +110,12 @@ def _measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         network.fit(train)
         row = []
         for level, (val, test) in incomplete.items():
-            error = unit * rms_error(complete[0], network.inverse_transform(network.transform(val)))
+            codes = encode(network, val, threshold=threshold)
+            error = unit * rms_error(complete[0], network.inverse_transform(codes))
             row.append(float(f"{error:.6g}"))
             if error < best.get(level, (np.inf, {}))[0]:
-                best[level] = error, results_on_test(network, lam, complete[1], test, unit)
+                codes = encode(network, test, threshold=threshold)
+                best[level] = error, results_on_test(network, lam, codes, complete[1], unit)
         val_rms.append(row)
     return {
         "val_rms": val_rms,
@@ -123,13 +133,12 @@ def remove_pixels(X: Any, level: float, seed: Sequence[int]) -> Any:
 
 
 def results_on_test(
-    network: Any, lam: float, complete: Any, incomplete: Any, unit: float
+    network: Any, lam: float, codes: Any, complete: Any, unit: float
 ) -> dict[str, Any]:
     """Return the test error in grey levels of [0, 1], and the sparsity curves of the codes.
 
     A curve is the fraction of the codes u with |u| ≤ Th, and with u ≤ Th as the paper prints it.
     """
-    codes = network.transform(incomplete)
     signed = [np.mean(codes <= threshold) for threshold in THRESHOLDS]
     return {
         "lam": lam,

@@ -29,7 +29,7 @@ from paper.experiments.features import (
     svm_errors,
 )
 from paper.experiments.mnist_units import Repetitions
-from paper.experiments.networks import VARIED, parameters_of
+from paper.experiments.networks import PAPER_ENCODER, VARIED, parameters_of
 from paper.experiments.tables import (
     END_TEXT,
     Experiment,
@@ -307,7 +307,8 @@ def lincode_sparse_coding(data: Split, settings: Settings, seed: int) -> Mapping
     """
     m, lam = settings["m"], settings["lam"]
     alpha = lam * m / data.train.shape[1]
-    learner = MiniBatchSCNN(m, alpha=alpha, encoder_weight=0, random_state=seed).fit(data.train)
+    learner = MiniBatchSCNN(m, alpha=alpha, encoder_weight=0, random_state=seed, **PAPER_ENCODER)
+    learner.fit(data.train)
     sets = [
         sparse_encode(X, learner.components_, alpha=lam, tol=1e-5, sparse_output=True)
         for X in (data.train, data.val, data.test)

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
-from lincode import SCNN
+from lincode import SCNN, soft_threshold
 from paper.experiments.tables import deviation
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 
@@ -20,13 +20,19 @@ RAW = "raw pixels"
 BASELINES = (RAW, "PCA")
 """Features without a sparse network, with the same classifier."""
 PAPER_ENCODER: dict[str, Any] = {
-    "threshold": "alpha",
-    "threshold_mode": "soft",
-    "fit_gains": False,
+    "refine": False,
+    "transform_algorithm": "paper",
     "encoder_ridge": 0,
 }
-"""SCNN's encoder as in the paper: soft threshold λ (divided by the weight of the encoder, which is
-1), without the calibration and the ridge that lincode adds by default."""
+"""The parameters with which SCNN and MiniBatchSCNN are the network of the paper, given λ as alpha.
+
+- ``refine=False`` and ``transform_algorithm="paper"``: D and C minimise the energy of the paper,
+  and the codes are X Cᵀ, soft-thresholded at λ. By default, lincode fits D, C and a threshold to
+  the codes of the encoder.
+- ``encoder_ridge=0``: the encoder has no ridge.
+
+Older records have the names of parameters that lincode had before: ``threshold="alpha"``,
+``threshold_mode="soft"`` and ``fit_gains=False`` were the same network."""
 LAMS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.17, 0.25, 0.4, 0.6, 0.8, 1.0)
 SPARSENET_LAMS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
 VARIED = ("alpha", "C", "estimator", "estimator__C")
@@ -62,7 +68,8 @@ def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     """Return an unfitted network with m units and the defaults of its class except ``settings``.
 
     SCNN's encoder is that of the paper. With ``init="paper"`` its start is that of the paper too,
-    and with ``solver="paper"`` its training. The baselines have no λ and no settings.
+    and with ``solver="paper"`` its training. The setting ``threshold`` is for :func:`encode` only.
+    The baselines have no λ and no settings.
     """
     name = network_of(variant)
     if name == RAW:
@@ -72,12 +79,23 @@ def build(variant: str, m: int, lam: float, seed: int, **settings: Any) -> Any:
     own: dict[str, Any] = {"n_components": m, "alpha": float(lam), "random_state": seed}
     if name != "SCNN":
         return NETWORKS[name](**own, **settings)
+    settings.pop("threshold", None)
     init, solver = settings.pop("init", "data"), settings.pop("solver", "auto")
     if init == "paper":
         return PaperSCNN(
             solver="gradient" if solver == "paper" else "accelerated", **own, **settings
         )
     return SCNN(**own, **(PAPER_ENCODER | settings))
+
+
+def encode(network: Any, X: Any, *, threshold: float | None = None) -> Any:
+    """Return the codes of X: those of the network or, with a threshold, the soft-thresholded X Cᵀ.
+
+    The threshold 0 gives linear codes.
+    """
+    if threshold is None:
+        return network.transform(X)
+    return soft_threshold(X @ network.encoder_.T, threshold)
 
 
 def parameters_of(*estimators: Any, without: Sequence[str] = ()) -> dict[str, dict[str, Any]]:

@@ -148,7 +148,7 @@ def _iterate(update: Callable[[Array], Array], A: Array, max_iter: int) -> Array
 
 
 class AcceleratedTraining(GradientTraining):
-    """The start of the paper, and the training of ``lincode.SCNN``.
+    """The start of the paper, and the training of ``lincode.SCNN`` with ``refine=False``.
 
     Each step is solved to a tolerance that follows the change of the energy. D and C are
     extrapolated in the direction of their last change, and atoms that no row uses are replaced.
@@ -255,7 +255,7 @@ class PaperSCNN(Network):
         Sparsity parameter λ ≥ 0.
     solver : {"gradient", "accelerated"}, default="gradient"
         "gradient" is Algorithm 1 of the paper, which does not replace unused atoms. "accelerated"
-        is the training of :class:`lincode.SCNN`.
+        is the training of :class:`lincode.SCNN` with ``refine=False``.
     max_iter : int, default=None
         The largest number of outer iterations. None means 50 as in the paper, or 200 with
         ``solver="accelerated"``.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from paper.experiments.networks import build
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -54,6 +55,12 @@ GOLDEN: list[tuple[Any, float, float, float]] = [
         0.106680040907197,
         2511.985240340635,
         5924.441255929158,
+    ),
+    (
+        build("SCNN", 30, 0.1, 0, tol=1e-2),
+        0.10611967004361839,
+        2518.5110645695804,
+        5907.3765742771775,
     ),
 ]
 """Networks, and the numbers of the code with which the records of the experiments were measured:
