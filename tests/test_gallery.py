@@ -57,7 +57,7 @@ def check_audio(names: dict[str, Any]) -> None:
 
 
 def check_inpainting(names: dict[str, Any]) -> None:
-    assert names["best"] == "SCNN, lasso codes"
+    assert names["best"] == "SCNN, encoder"
     known = ~names["missing"]
     for image in names["images"].values():
         assert (image[known] == names["clean"][known]).all()

@@ -4,8 +4,8 @@ Classify digits by a linear classifier
 ======================================
 
 A linear classifier of pixels has a linear decision function. Sparse codes are a non-linear function
-of the pixels, and a linear classifier of codes can do better. ``GridSearchCV`` chooses ``alpha`` in
-a pipeline by cross-validation of the training digits.
+of the pixels, and a linear classifier of codes can do better. ``GridSearchCV`` chooses
+``density`` in a pipeline by cross-validation of the training digits.
 """
 
 import matplotlib.pyplot as plt
@@ -35,8 +35,8 @@ X_train, X_test, y_train, y_test = train_test_split(
 folds = StratifiedKFold(3, shuffle=True, random_state=0)
 classifier = LogisticRegression(max_iter=2000)
 Cs = {"logisticregression__C": [1.0, 10.0]}
-alphas = ["0.03*mean", "0.1*mean", "0.3*mean", "mean"]
-encoder = SCNN(100, split_sign=True, tol=1e-3, random_state=0)
+densities = [0.1, 0.2, 0.3, 0.5]
+encoder = SCNN(100, split_sign=True, random_state=0)
 searches = {
     "pixels": GridSearchCV(make_pipeline(classifier), Cs, cv=folds),
     "PCA": GridSearchCV(
@@ -45,7 +45,9 @@ searches = {
         cv=folds,
     ),
     "SCNN": GridSearchCV(
-        make_pipeline(encoder, MaxAbsScaler(), classifier), Cs | {"scnn__alpha": alphas}, cv=folds
+        make_pipeline(encoder, MaxAbsScaler(), classifier),
+        Cs | {"scnn__density": densities},
+        cv=folds,
     ),
 }
 accuracy = {}
@@ -69,10 +71,10 @@ figure = plt.figure(figsize=(11, 3.9), layout="constrained")
 left, middle, right = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
 for C in Cs["logisticregression__C"]:
     rows = results["param_logisticregression__C"] == C
-    left.plot(alphas, results["mean_test_score"][rows], marker="o", label=f"SCNN, C = {C:g}")
+    left.plot(densities, results["mean_test_score"][rows], marker="o", label=f"SCNN, C = {C:g}")
 left.axhline(searches["pixels"].best_score_, color="black", linestyle="--", label="pixels")
 left.axhline(searches["PCA"].best_score_, color="black", linestyle=":", label="PCA")
-left.set(xlabel="alpha", ylabel="accuracy", title="Cross-validation")
+left.set(xlabel="density", ylabel="accuracy", title="Cross-validation")
 left.legend(fontsize=9)
 left.grid(alpha=0.3)
 AtomsDisplay.from_estimator(best[0], ax=middle)

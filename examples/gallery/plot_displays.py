@@ -8,6 +8,7 @@ plots with one call, into a new figure or into given axes. The network here has 
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_digits
 
 from lincode import SCNN, scnn_path
@@ -47,13 +48,15 @@ plt.show()
 # %%
 # Has the training converged, and how many non-zeros are needed?
 # --------------------------------------------------------------
-# The calibrated encoder is compared with networks that were trained with another alpha.
+# The energy is that of a network without refinement. ``calibrate`` changes the density of one
+# network; its codes are compared with exact codes of networks for several values of alpha.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-EnergyDisplay.from_estimator(scnn, ax=left)
-ReconstructionDisplay.from_estimator(scnn, X, label="one network, calibrated", ax=right)
-path = scnn_path(X, 64, alphas=["0.05*max", "0.1*max", "0.2*max"], random_state=0)
-ReconstructionDisplay.from_path(path, X, label="networks with different alpha", ax=right)
+EnergyDisplay.from_estimator(SCNN(64, refine=False, random_state=0).fit(X), ax=left)
+ReconstructionDisplay.from_estimator(scnn, X, label="encoder, one network", ax=right)
+alphas = [ratio * scnn.alpha_max(X) for ratio in (0.05, 0.1, 0.2)]
+path = scnn_path(X, 64, alphas=alphas, transform_algorithm="exact", random_state=0)
+ReconstructionDisplay.from_path(path, X, label="exact codes, three networks", ax=right)
 plt.show()
 
 # %%
@@ -61,7 +64,8 @@ plt.show()
 # --------------------------
 # The labels and coefficients of the ten digits that use an atom most are above them.
 
-(atom,) = describe_atoms(scnn, X, [10])
+(atom,) = describe_atoms(scnn, X, [np.argsort(-scnn.usage_)[10]])
+digit = np.bincount(y[atom.samples]).argmax()
 captions = [f"{y[i]} ({u:.2g})" for i, u in zip(atom.samples, atom.coefficients, strict=True)]
 AtomsDisplay(X[atom.samples], captions=captions).plot(n_columns=10)
 plt.show()
@@ -69,5 +73,5 @@ plt.show()
 # %%
 print(
     f"The digits use {(codes.codes != 0).sum(axis=1).mean():.0f} of 64 atoms on average. Of the ten"
-    f" that use atom 10 most, {(y[atom.samples] == 2).sum()} are a 2."
+    f" that use atom {atom.atom} most, {(y[atom.samples] == digit).sum()} are a {digit}."
 )

@@ -55,7 +55,7 @@ def image_from(filled_patches):
 # ``fit`` accepts NaN. ``reconstruct`` returns all pixels of a patch, also the missing ones.
 
 X_train = X[rng.choice(len(X), 4000, replace=False)]
-scnn = SCNN(96, alpha="0.5*mean", tol=1e-3, random_state=0).fit(X_train)
+scnn = SCNN(96, random_state=0).fit(X_train)
 images = {"SCNN, encoder": image_from(scnn.reconstruct(X))}
 scnn.set_params(transform_algorithm="lasso")
 images["SCNN, lasso codes"] = image_from(scnn.reconstruct(X))
@@ -88,7 +88,7 @@ for name, value in quality.items():
 
 best_interpolation = max(list(quality)[2:], key=quality.__getitem__)
 shown = {f"{MISSING:.0%} of the pixels are missing": np.nan_to_num(holes, nan=0.5)}
-for name in (best_interpolation, "SCNN, lasso codes"):
+for name in (best_interpolation, "SCNN, encoder"):
     shown[f"{name}, {quality[name]:.1f} dB"] = images[name]
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained")
 for ax, (title, image) in zip(axes, (shown | {"original": clean}).items(), strict=True):

@@ -3,12 +3,11 @@
 Sparsity and error: the path
 ============================
 
-``alpha`` (λ in the energy) sets the sparsity of the codes. :func:`lincode.scnn_path` fits networks
-for many values of alpha, each of which starts from the one before. This example shows what alpha
-changes: the number of non-zeros, the reconstruction of new digits, and the atoms.
+``density`` sets the sparsity of the encoder's codes. In the energy of the paper, it is ``alpha``
+(λ), and :func:`lincode.scnn_path` fits networks for many values of alpha, each of which starts from
+the one before. This example shows what both change: the number of non-zeros, the reconstruction of
+new digits, and the atoms.
 """
-
-import copy
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
-from lincode import scnn_path
+from lincode import SCNN, scnn_path
 from lincode.metrics import rms_error
 from lincode.plotting import AtomsDisplay, ReconstructionDisplay
 
@@ -31,22 +30,23 @@ plt.style.use("tableau-colorblind10")
 X = load_digits().data / 16
 X_train, X_test = train_test_split(X, test_size=0.25, random_state=0)
 ratios = np.geomspace(0.3, 0.005, 8)
-alphas = [f"{ratio}*max" for ratio in ratios]
-path = scnn_path(X_train, 64, alphas=alphas, tol=1e-3, random_state=0)
+alpha_max = SCNN(64).alpha_max(X_train)
+path = scnn_path(
+    X_train, 64, alphas=ratios * alpha_max, transform_algorithm="exact", tol=1e-3, random_state=0
+)
 
 # %%
 # Errors and non-zeros of new digits
 # ----------------------------------
-# Each network has three kinds of codes: those of the encoder, exact codes, which minimise the
-# energy, and lasso codes, which ignore the encoder. For the encoder there is another way: train
-# with a small alpha, and choose the sparsity by ``calibrate``, here with a separate decoder. PCA
-# with k components has k non-zeros per digit.
+# Each network of the path has two kinds of solved codes: exact codes, which minimise the energy,
+# and lasso codes, which ignore the encoder. The encoder's codes belong to networks with other
+# densities, which are refined. PCA with k components has k non-zeros per digit.
 
 figure = plt.figure(figsize=(10, 6.2), layout="constrained")
 axes = figure.subplot_mosaic("LLLRRR;AABBCC", height_ratios=(1.9, 1))
 left, right = axes["L"], axes["R"]
 curves = {}
-for algorithm, marker in (("encoder", "o"), ("exact", "s"), ("lasso", "^")):
+for algorithm, marker in (("exact", "s"), ("lasso", "^")):
     name = f"SCNN, {algorithm}"
     for scnn in path:
         scnn.set_params(transform_algorithm=algorithm)
@@ -54,16 +54,19 @@ for algorithm, marker in (("encoder", "o"), ("exact", "s"), ("lasso", "^")):
     left.semilogx(ratios, curves[name].nonzeros, marker=marker, label=name)
     right.lines[-1].set_marker(marker)
     for ratio, n, error in zip(ratios, curves[name].nonzeros, curves[name].errors, strict=True):
-        print(f"{name:13} alpha = {ratio:.3f} alpha_max: {n:4.1f} non-zeros, error {error:.3f}")
-encoder = path[-2].set_params(transform_algorithm="encoder", fit_decoder=True)
-calibrated = [
-    copy.copy(encoder).calibrate(X_train, density=density)
+        print(f"{name:16} alpha = {ratio:.3f} alpha_max: {n:4.1f} non-zeros, error {error:.3f}")
+networks = [
+    SCNN(64, density=density, random_state=0).fit(X_train)
     for density in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 ]
-curves["SCNN, encoder calibrated"] = ReconstructionDisplay.from_path(
-    calibrated, X_test, label="SCNN, encoder calibrated", ax=right
-)
-right.lines[-1].set(marker="D", color="C5")
+for algorithm, marker in (("encoder", "o"), ("projection", "D")):
+    name = f"SCNN, {algorithm}"
+    for scnn in networks:
+        scnn.set_params(transform_algorithm=algorithm)
+    curves[name] = ReconstructionDisplay.from_path(networks, X_test, label=name, ax=right)
+    right.lines[-1].set_marker(marker)
+    for scnn, n, error in zip(networks, curves[name].nonzeros, curves[name].errors, strict=True):
+        print(f"{name:16} density = {scnn.density}: {n:4.1f} non-zeros, error {error:.3f}")
 pcas = [PCA(k).fit(X_train) for k in range(1, 41)]
 errors = [rms_error(X_test, pca.inverse_transform(pca.transform(X_test))) for pca in pcas]
 curves["PCA"] = ReconstructionDisplay(np.arange(1, 41), errors).plot(label="PCA", ax=right)

@@ -41,7 +41,7 @@ IMPUTERS = {
     "KNNImputer": KNNImputer(),
     "IterativeImputer": IterativeImputer(max_iter=10, random_state=0),
 }
-CODES = {"SCNN, encoder": "encoder", "SCNN, exact codes": "exact"}
+CODES = {"SCNN, encoder": "encoder", "SCNN, projection": "projection"}
 
 # %%
 # Errors of the missing test entries

@@ -55,9 +55,8 @@ X_train, X_test = X[:8000], X[8000:]
 # --------------------
 # The last component of PCA is left out, because patches with mean 0 have 63 dimensions. The
 # kurtosis of the codes measures how far they are from a normal distribution, whose kurtosis is 0.
-# Codes with many small and few large values have a large kurtosis. It is the mean over the units:
-# of all codes together, those of PCA have the larger kurtosis, because their variances differ. An
-# atom is localized if few pixels have most of its squared length.
+# Codes with many small and few large values have a large kurtosis. It is the mean over the units
+# that are used. An atom is localized if few pixels have most of its squared length.
 
 
 def n_pixels(atoms):
@@ -69,14 +68,16 @@ def n_pixels(atoms):
 models = {
     "PCA": PCA(63).fit(X_train),
     "ICA": FastICA(63, whiten="unit-variance", random_state=0, max_iter=500, tol=1e-3).fit(X_train),
-    "SCNN": SCNN(64, alpha="2*mean", random_state=0).fit(X_train),
+    "SCNN": SCNN(64, random_state=0).fit(X_train),
 }
 atoms = {name: model.components_ for name, model in models.items()}
 atoms["ICA"] = models["ICA"].mixing_.T
 sizes, kurtoses = {}, {}
 for name, model in models.items():
     sizes[name] = n_pixels(atoms[name])
-    kurtoses[name] = kurtosis(model.transform(X_test), axis=0).mean()
+    codes = model.transform(X_test)
+    codes = codes[:, codes.any(axis=0)]
+    kurtoses[name] = kurtosis(codes, axis=0).mean()
     print(
         f"{name:5} kurtosis of a code {kurtoses[name]:5.1f},"
         f" {sizes[name]:4.1f} of 64 pixels have 80 % of the squared length of an atom"

@@ -50,14 +50,15 @@ _, amounts_val, amounts_test = np.split(amounts, [N_TRAIN, N_TRAIN + N_VAL])
 # Factorisations
 # --------------
 # Each method learns eight components. They are matched with the pure spectra one to one by their
-# cosines. The penalties of SCNN and of NMF are chosen by the amounts in 100 validation mixtures.
-# ``encoder_weight=0`` fits the encoder after training; the atoms then depend on the spectra alone.
+# cosines. The density of SCNN and the penalty of NMF are chosen by the amounts in 100 validation
+# mixtures. ``encoder_weight=0`` fits the encoder after training; the atoms then start from those of
+# plain dictionary learning.
 
 
-def scnn(alpha):
+def scnn(density):
     return SCNN(
         N_SUBSTANCES,
-        alpha,
+        density=density,
         encoder_weight=0,
         positive_code=True,
         positive_dict=True,
@@ -89,7 +90,7 @@ def correlation(found, true):
 
 
 candidates = {
-    "SCNN": [scnn(alpha) for alpha in ("0.05*mean", "0.1*mean", "0.2*mean")],
+    "SCNN": [scnn(density) for density in (0.3, 0.4, 0.5, 0.7)],
     "NMF": [nmf(alpha) for alpha in (0, 1e-4, 3e-4, 1e-3)],
     "PCA": [PCA(N_SUBSTANCES)],
 }

@@ -70,18 +70,14 @@ print(f"{X_train.shape[0]} training texts and {X_test.shape[0]} test texts with 
 # ``X_train`` is a CSR matrix. The usual alternative is NMF. All methods have 30 topics. The table
 # shows the number of topics per test text and the fraction of its squared length that they
 # reconstruct. To compare at equal sparsity, there is also a row in which only the largest codes of
-# NMF are kept. Lasso codes and those of NMF are computed by optimisation, and those of the encoder
-# by one product.
+# NMF are kept. The codes of NMF are computed by optimisation, and those of the encoder by one
+# product; "projection" then computes their values by least squares.
 
 N_TOPICS = 30
 scnn = SCNN(
     N_TOPICS,
-    alpha="0.5*mean",
-    encoder_weight=0,
     positive_code=True,
     positive_dict=True,
-    transform_debias=True,
-    tol=1e-3,
     random_state=0,
 ).fit(X_train)
 nmf = NMF(N_TOPICS, init="nndsvda", max_iter=500, random_state=0).fit(X_train)
@@ -95,10 +91,10 @@ def explained(codes, components):
 
 codes = {
     "SCNN, encoder": scnn.transform(X_test),
-    "SCNN, lasso codes": scnn.set_params(transform_algorithm="lasso").transform(X_test),
+    "SCNN, projection": scnn.set_params(transform_algorithm="projection").transform(X_test),
     "NMF": nmf.transform(X_test),
 }
-k = round(np.count_nonzero(codes["SCNN, lasso codes"], axis=1).mean())
+k = round(np.count_nonzero(codes["SCNN, encoder"], axis=1).mean())
 limit = np.sort(codes["NMF"], axis=1)[:, [-k]]
 codes[f"NMF, {k} largest"] = np.where(codes["NMF"] >= limit, codes["NMF"], 0)
 n_topics, fractions = {}, {}
