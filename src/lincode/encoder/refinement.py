@@ -46,7 +46,7 @@ RATE, WARM_UP_STEPS = 0.1, 50
 NOISE = 3.0
 """ν relative to the ridge of training; 1 and 10 had a larger error on most of seven kinds of data.
 """
-MIN_STEPS = 600
+MIN_STEPS = 1000
 """By default there are at most this many steps, or as many as units, or one pass over the rows,
 whichever is the most."""
 CHECK_STEPS, TOL, PATIENCE = 100, 2e-3, 3

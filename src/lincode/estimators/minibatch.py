@@ -322,11 +322,12 @@ class MiniBatchSCNN(BaseSCNN):
         else:
             samples = check_samples(self, X, reset=True)
             (sample, penalties), lengths = samples.filled(), samples.lengths
-        N, seed = (sample if lazy is None else lazy).shape[0], int(rng.randint(2**31))
+        N = (sample if lazy is None else lazy).shape[0]
+        too_large = self._start_training(sample, lengths, rng)
+        seed = int(rng.randint(2**31))
         held = others = np.arange(sample.shape[0])
         if self.refine:
             held, others = held_out_rows(sample.shape[0], rng)
-        too_large = self._start_training(sample, lengths, rng)
         size = self._training.batch_size
         with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
             self._training.choose_ridge(sample, N)
