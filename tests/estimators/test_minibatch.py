@@ -10,15 +10,29 @@ import numpy as np
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode import SCNN, Iteration, MiniBatchSCNN
+from lincode.encoder import refinement
+from lincode.estimators import minibatch
 from lincode.exceptions import InvalidInputError
+from tests.estimators.energies import exact_energy
+
+EXACT: dict[str, Any] = {"refine": False, "transform_algorithm": "exact"}
+"""The parameters with which the network minimises the energy."""
 
 
 def network(**parameters: Any) -> MiniBatchSCNN:
-    scnn: MiniBatchSCNN = MiniBatchSCNN(16, 0.1, random_state=0).set_params(**parameters)
-    return scnn
+    """A network that minimises the energy, unless the parameters say something else."""
+    options: Any = {"alpha": 0.1, "random_state": 0, **EXACT} | parameters
+    return MiniBatchSCNN(options.pop("n_components", 16), **options)
+
+
+def refined(**parameters: Any) -> MiniBatchSCNN:
+    """A network that is refined, with the default codes."""
+    options: Any = {"alpha": "auto", "refine": True, "transform_algorithm": "encoder"}
+    return network(**options | parameters)
 
 
 def spectra(N: int) -> Any:
@@ -36,40 +50,40 @@ def spectra(N: int) -> Any:
 def test_fit_stops_by_itself_close_to_scnn(name: str, weight: float, digits: Any) -> None:
     heavy = np.random.default_rng(0).standard_t(2, (1000, 12))
     X = {"digits": digits, "spectra": spectra(1500), "heavy-tailed": heavy}[name]
-    parameters: Any = {"encoder_weight": weight, "encoder_ridge": 0.01, "random_state": 0}
+    parameters: Any = {"encoder_weight": weight, "encoder_ridge": 0.01, "random_state": 0} | EXACT
     best = SCNN(16, **parameters).fit(X)
     scnn = MiniBatchSCNN(16, batch_size=150 if weight else 64, **parameters).fit(X)
-    assert -scnn.score(X) < 1.02 * -best.score(X)
+    assert exact_energy(scnn, X) < 1.02 * exact_energy(best, X)
     assert "converged" in scnn.stop_reason_
     assert scnn.n_iter_ < 60
 
 
-def test_energy_of_batches_is_that_of_the_score_for_features_that_depend_on_each_other() -> None:
+def test_energy_of_batches_is_that_of_the_data_for_features_that_depend_on_each_other() -> None:
     """The ridge is relative to the mean eigenvalue that is not zero, in training and afterwards."""
     rng = np.random.RandomState(0)
     X = rng.standard_normal((400, 5)) @ rng.standard_normal((5, 100))
-    scnn = MiniBatchSCNN(10, encoder_ridge=0.3, batch_size=100, random_state=0).fit(X)
-    assert_allclose(scnn.energy_, -scnn.score(X), rtol=0.03)
-    assert -scnn.score(X) < 1.03 * SCNN(10, encoder_ridge=0.3, random_state=0).fit(X).energy_
+    parameters: Any = {"encoder_ridge": 0.3, "random_state": 0} | EXACT
+    scnn = MiniBatchSCNN(10, batch_size=100, **parameters).fit(X)
+    assert_allclose(scnn.energy_, exact_energy(scnn, X), rtol=0.03)
+    assert exact_energy(scnn, X) < 1.03 * SCNN(10, **parameters).fit(X).energy_
 
 
 def test_encoder_without_weight_is_the_ridge_regression_of_the_lasso_codes(digits: Any) -> None:
     scnn = network(encoder_weight=0, batch_size=64, encoder_ridge=0.1).fit(digits)
-    codes = np.count_nonzero(scnn.transform(digits), axis=1)
     U = scnn.set_params(transform_algorithm="lasso").transform(digits)
     XtX = digits.T @ digits
     ridge = 0.1 * np.trace(XtX) / np.linalg.matrix_rank(XtX)
     C = np.linalg.solve(XtX + ridge * np.eye(64), digits.T @ U).T
     assert np.linalg.norm(scnn.encoder_ - C) < 0.05 * np.linalg.norm(C)
     assert_allclose(scnn.usage_, np.count_nonzero(U, axis=0) / 600, atol=0.03)
-    assert codes.mean() == pytest.approx(np.count_nonzero(U, axis=1).mean(), rel=0.1)
 
 
 def test_constraints_hold(digits: Any) -> None:
-    scnn = network(positive_code=True, positive_dict=True, transform_algorithm="lasso").fit(digits)
-    assert scnn.components_.min() >= 0
-    assert np.linalg.norm(scnn.components_, axis=1).max() < 1 + 1e-12
-    assert scnn.transform(digits).min() >= 0
+    for make in (network, refined):
+        scnn = make(positive_code=True, positive_dict=True).fit(digits)
+        assert scnn.components_.min() >= 0
+        assert np.linalg.norm(scnn.components_, axis=1).max() < 1 + 1e-6
+        assert scnn.transform(digits).min() >= 0
 
 
 # The same network from the same rows
@@ -83,7 +97,7 @@ def test_result_depends_on_the_seed_but_not_on_threads_or_the_fit_before(
     one = network(n_jobs=1, **parameters).fit(digits)
     again = network(n_jobs=1, **parameters).fit(1 - digits).fit(digits)
     two = network(n_jobs=2, **parameters).fit(digits)
-    for name in ("components_", "encoder_", "gains_", "energy_path_", "matching_threshold_"):
+    for name in ("components_", "encoder_", "usage_", "energy_path_"):
         assert_array_equal(getattr(one, name), getattr(again, name), name)
         assert_allclose(getattr(one, name), getattr(two, name), atol=1e-9)
     other = network(random_state=1, **parameters).fit(digits)
@@ -105,9 +119,8 @@ def test_float32_gives_nearly_the_same_energy(digits: Any) -> None:
     X = digits.astype(np.float32)
     scnn = network(batch_size=200).fit(X)
     assert scnn.components_.dtype == scnn.encoder_.dtype == scnn.transform(X).dtype == np.float32
-    assert_allclose(
-        scnn.score(digits), network(batch_size=200).fit(digits).score(digits), rtol=0.02
-    )
+    expected = exact_energy(network(batch_size=200).fit(digits), digits)
+    assert_allclose(exact_energy(scnn, digits), expected, rtol=0.02)
 
 
 @pytest.mark.slow
@@ -138,9 +151,9 @@ def test_partial_fit_learns_batches_of_any_size_and_continues_after_fit(digits: 
     assert scnn.energy_path_.shape == (3,)
     assert scnn.energy_path_[2] < 0.9 * scnn.energy_path_[0]
     fitted = network(batch_size=200).fit(digits)
-    seen, score = fitted.n_samples_seen_, fitted.score(digits)
+    seen, before = fitted.n_samples_seen_, exact_energy(fitted, digits)
     assert fitted.partial_fit(digits[:100]).n_samples_seen_ == seen + 100
-    assert fitted.score(digits) > 1.1 * score
+    assert exact_energy(fitted, digits) < 1.1 * before
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -148,19 +161,23 @@ def test_large_batches_are_learned_as_well_as_by_several_passes(digits: Any, wei
     """``partial_fit`` sees a batch once, so it repeats the updates."""
     scnn = network(batch_size=100, encoder_weight=weight, encoder_ridge=0.1).partial_fit(digits)
     best = network(batch_size=100, encoder_weight=weight, encoder_ridge=0.1).fit(digits)
-    assert -scnn.score(digits) < 1.05 * -best.score(digits)
+    assert exact_energy(scnn, digits) < 1.05 * exact_energy(best, digits)
     assert (scnn.n_steps_, scnn.n_samples_seen_, len(scnn.energy_path_)) == (1, 600, 1)
 
 
+@pytest.mark.parametrize("make", [network, refined])
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_pickled_stream_continues_identically(digits: Any, weight: float) -> None:
+def test_pickled_stream_continues_identically(
+    digits: Any, make: Any, weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minibatch, "n_start_rows", lambda m: 300)
     parameters = {"encoder_weight": weight, "batch_size": 100}
-    fitted = network(max_iter=2, max_no_improvement=None, **parameters).fit(digits[:300])
-    for scnn in (network(**parameters).partial_fit(digits[:300]), fitted):
+    fitted = make(max_iter=2, max_no_improvement=None, **parameters).fit(digits[:300])
+    for scnn in (make(**parameters).partial_fit(digits[:300]).partial_fit(digits[:200]), fitted):
         restored = pickle.loads(pickle.dumps(scnn))
         for model in (scnn, restored):
             model.partial_fit(digits[300:])
-        for name in ("components_", "encoder_", "gains_", "energy_path_", "matching_threshold_"):
+        for name in ("components_", "encoder_", "usage_", "energy_path_", "threshold_"):
             assert_array_equal(getattr(scnn, name), getattr(restored, name), name)
 
 
@@ -193,30 +210,79 @@ def test_failed_batch_changes_nothing(digits: Any, weight: float) -> None:
     assert vars(fresh) == vars(network())
 
 
-def test_short_half_life_adapts_to_a_changing_stream() -> None:
-    rng = np.random.default_rng(0)
-    first = rng.random((500, 12)) * (np.arange(12) < 6)
-    then = rng.random((500, 12)) * (np.arange(12) >= 6)
-    scores = {}
-    for half_life in (500.0, float("inf")):
-        scnn = MiniBatchSCNN(10, 0.05, half_life=half_life, random_state=0).partial_fit(first)
-        for _ in range(20):
-            scnn.partial_fit(then)
-        scores[half_life] = scnn.score(then)
-        if half_life == 500:
-            assert scnn.n_replaced_atoms_ > 0, "atoms of forgotten data are replaced"
-    alone = MiniBatchSCNN(10, 0.05, random_state=0).partial_fit(then)
-    assert -scores[500] < 1.1 * -alone.score(then)
-    assert scores[500] > scores[float("inf")]
-
-
 def test_encoder_weight_and_kind_of_batches_may_change(digits: Any) -> None:
     scnn = network(encoder_weight=0).partial_fit(digits[:300])
     scnn.set_params(encoder_weight=1.0).partial_fit(scipy.sparse.csr_matrix(digits[300:]))
     scnn.set_params(encoder_weight=0).partial_fit(digits[:300].astype(np.float32))
     assert scnn.n_steps_ == 3
     assert scnn.components_.dtype == np.float32
-    assert -scnn.score(digits) < 1.1 * -network(encoder_weight=0).fit(digits).score(digits)
+    best = network(encoder_weight=0).fit(digits)
+    assert exact_energy(scnn, digits) < 1.1 * exact_energy(best, digits)
+
+
+# Refinement of batches
+
+
+def stream(N: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).permutation(load_digits().data / 16)[:N]
+
+
+def test_partial_fit_refines_after_the_first_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later batches improve the codes of the encoder, but not the energy."""
+    assert minibatch.n_start_rows(5) == 20_000
+    assert minibatch.n_start_rows(4000) == 40_000
+    monkeypatch.setattr(minibatch, "MIN_START_ROWS", 600)
+    X = stream(1797)
+    batches, new = np.split(X[:1400], 14), X[1400:]
+    scnn, plain = refined(), refined(refine=False)
+    scores = []
+    for batch in batches:
+        before = scnn.energy_path_ if scores else None
+        scores.append(scnn.partial_fit(batch).score(new))
+        plain.partial_fit(batch)
+    assert scnn.n_samples_seen_ == plain.n_samples_seen_ == 1400
+    assert scnn.n_steps_ == plain.n_steps_ == 14
+    assert_array_equal(scnn.energy_path_, before)
+    assert_array_equal(scnn.energy_path_, plain.energy_path_[:6])
+    for _ in range(15):  # further passes
+        for batch in batches:
+            scnn.partial_fit(batch)
+    assert scnn.score(new) > max(scores[5], plain.score(new)) + 0.02
+    assert_allclose(np.mean(scnn.transform(new) != 0), 0.1, rtol=0.15)
+    assert_allclose(scnn.encoder_r2_, scnn.score(new), atol=0.05)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_few_rows_do_not_change_a_network_much(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minibatch, "MIN_START_ROWS", 300)
+    if wide:
+        monkeypatch.setattr(refinement, "MAX_ROTATED_FEATURES", 10)
+    X = stream(800)
+    scnn = refined().partial_fit(X[:400])
+    before = scnn.score(X[400:])
+    for k in range(400, 410, 2):
+        scnn.partial_fit(X[k : k + 2])
+    assert scnn.score(X[400:]) > before - 0.02
+
+
+def test_calibrated_stream_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minibatch, "MIN_START_ROWS", 300)
+    X = stream(1200)
+    scnn = refined().partial_fit(X[:400]).partial_fit(X[400:500])
+    scnn.set_params(density=0.3)
+    with pytest.raises(InvalidInputError, match=r"density is 0.3, .* for 0.1; call calibrate"):
+        scnn.transform(X)
+    scnn.calibrate(X[:500])
+    score, encoder = scnn.score(X[700:]), scnn.encoder_
+    scnn.partial_fit(X[500:700])
+    assert np.linalg.norm(scnn.encoder_ - encoder) < 0.2 * np.linalg.norm(encoder)
+    assert scnn.score(X[700:]) > score - 0.01
+    assert_allclose(np.mean(scnn.transform(X[700:]) != 0), 0.3, rtol=0.15)
+
+
+def test_density_of_a_stream_may_not_change_without_calibrate(digits: Any) -> None:
+    scnn = refined(density=4).partial_fit(digits)
+    assert (np.count_nonzero(scnn.transform(digits), axis=1) == 4).all()
 
 
 # Stopping, callbacks and parameters
@@ -251,9 +317,8 @@ def test_callback_receives_every_batch_and_can_stop(digits: Any) -> None:
     ("parameters", "message"),
     [
         ({"batch_size": 0}, "batch_size must be None or an integer of at least 1"),
-        ({"half_life": 0.0}, "half_life must be None or a number of at least 1, got"),
-        ({"half_life": "inf"}, "half_life must be None or"),
-        ({"init": "random"}, "init must be 'data', got 'random'"),
+        ({"density": 1.5}, "density must be a float above 0 and at most 1.0 or an integer"),
+        ({"dict_init": "random"}, "dict_init: "),
         ({"max_no_improvement": 0}, "max_no_improvement must be None or an integer"),
     ],
 )

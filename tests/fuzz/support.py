@@ -105,15 +105,11 @@ def fitted(cls: type[Any], data: Rows, network: Network) -> tuple[Any, Any, Any]
         model = network.build(cls, X, data.p)
         assert model.fit(X) is model, "fit must return the estimator"
     assert fingerprint(X) == before, "fit must not change X"
-    # Codes of a higher accuracy can take the solver 20,000 steps if they are nearly unregularised.
-    floor = 1e-4 if data.precision() == np.float32 else 0.0
-    floor = 1e-3 if network.alpha_fraction < 1e-2 else floor
-    model.set_params(transform_tol=max(model.transform_tol, floor))
     return model, X, data.reference()
 
 
 def codes_of(model: Any, X: Any) -> tuple[Any, bool]:
-    """Codes in float64, one column per atom, and whether all are within ``transform_tol``."""
+    """Codes in float64, one column per atom, and whether all are within the tolerance."""
     before = fingerprint(X)
     with watched() as caught:
         codes = model.transform(X)

@@ -28,9 +28,13 @@ CHANGES = ("fit", "partial_fit", "calibrate")
 QUESTIONS = ("transform", "score", "reconstruct")
 BAD_PARAMETERS: list[dict[str, Any]] = [
     {"alpha": -1},
+    {"alpha": "0.1*max"},
+    {"density": 0.0},
+    {"density": 1.5},
     {"n_components": 0},
     {"encoder_weight": float("nan")},
-    {"threshold": "x"},
+    {"refine": True, "transform_algorithm": "exact"},
+    {"transform_algorithm": "omp", "positive_code": True},
     {"tol": None},
     {"positive_code": True, "split_sign": True},
     {"transform_algorithm": "fastest"},

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from lincode.core.arrays import (
@@ -21,7 +21,6 @@ from lincode.core.arrays import (
     blocks,
     dense,
     is_lazy,
-    sample_indices,
     scan_rows,
 )
 from lincode.core.threshold import n_calibration_rows
@@ -343,7 +342,7 @@ class MiniBatchSCNN(BaseSCNN):
             progress = Progress(self, self.max_iter * -(-N // size), X, y)
             self._learn_batches(batches, N, progress)
             if self.refine:
-                self._refine_batches(lazy, sample[np.sort(others)], sample[np.sort(held)], N, seed)
+                self._refine_batches(lazy, sample, others, sample[np.sort(held)], seed)
         progress.finish()
         self.n_iter_ = -(-self.n_samples_seen_ // N)
         if self.stop_reason_ == MAX_ITER_REASON and self.max_no_improvement is not None:
@@ -352,23 +351,30 @@ class MiniBatchSCNN(BaseSCNN):
         return self
 
     def _refine_batches(
-        self, lazy: LazyRows | None, X: Rows, held_out: Rows, N: int, seed: int
+        self,
+        lazy: LazyRows | None,
+        X: Rows,
+        others: NDArray[np.intp],
+        held_out: Rows,
+        seed: int,
     ) -> None:
-        """Refine on batches of all samples. X are those in memory, without held-out samples."""
+        """Refine on batches of all samples. X are those in memory; ``others`` are not held out."""
         n, limit = self.batch_size or BATCH_ROWS, max_rows(X.shape[1])
+        N = len(others) if lazy is None else lazy.shape[0]
+        sample = X[np.sort(others[:limit])]
         with blas_threads(1):
-            gradients = self._new_gradients(X[sample_indices(X.shape[0], limit)])
+            gradients = self._new_gradients(sample)
             directions = gradients.directions
             if lazy is not None:
                 read = prefetch(lazy.shuffled_batches(n, self.max_iter, seed + 1))
                 batches: Iterator[Array] = map(directions.rotated, read)
-            elif X.shape[0] <= limit:
-                batches = shuffled_batches(X, directions, n)
+            elif limit >= N:
+                batches = shuffled_batches(sample, directions, n)
             else:
-                order = shuffled_indices(X.shape[0], n, self.max_iter, seed + 1)
-                batches = (directions.rotated(X[rows]) for rows in order)
+                order = shuffled_indices(N, n, self.max_iter, seed + 1)
+                batches = (directions.rotated(X[np.sort(others[rows])]) for rows in order)
             schedule = Schedule(self.max_iter * -(-N // n), self.tol, self.max_no_improvement)
-            self._set_refined(gradients, batches, X, held_out, schedule)
+            self._set_refined(gradients, batches, sample, held_out, schedule)
 
     @unchanged_on_failure
     def partial_fit(self, X: Any, y: object = None) -> Self:
