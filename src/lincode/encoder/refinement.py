@@ -43,8 +43,9 @@ BATCH_ROWS = 512
 error than 300 steps of 1024 rows on digits, patches, text and activations."""
 RATE, WARM_UP_STEPS = 0.1, 50
 """The length of a step of one atom, and the number of steps over which it grows to this."""
-NOISE = 3.0
+NOISE, MAX_NOISE = 3.0, 1e6
 """ν relative to the ridge of training; 1 and 10 had a larger error on most of seven kinds of data.
+The largest ν relative to the mean square of rows; more would overflow in float32.
 """
 MIN_STEPS = 1000
 """By default there are at most this many steps, or as many as units, or one pass over the rows,
@@ -244,7 +245,7 @@ class SparseGradients:
         positive_dict: bool = False,
     ) -> None:
         self.directions, self.density, self.positive_dict = directions, density, positive_dict
-        self.noise, self.n_steps = NOISE * noise / directions.scale**2, 0
+        self.noise, self.n_steps = min(NOISE * noise / directions.scale**2, MAX_NOISE), 0
         C, D = (self._coordinates(A) for A in (start.C, start.D))
         rule = replace(start.rule, threshold=start.rule.threshold / directions.scale)
         self.average, self.rule = Network(C, D, rule), rule
