@@ -105,7 +105,8 @@ def check_arrays(model: Any) -> None:
     assert (model.usage_ >= 0).all(), "usage_ must be at least 0"
     assert (model.usage_ <= 1 + 1e-9).all(), "usage_ must be at most 1"
     length = np.linalg.norm(model.components_.astype(np.float64), axis=1).max()
-    dtype = np.float32 if model.refine else model.components_.dtype  # refinement uses float32
+    # Refinement uses float32. Without a density, the network was not refined.
+    dtype = model.components_.dtype if model.density_ is None else np.float32
     assert length <= 1 + 16 * eps_of(dtype), f"an atom has length {length!r}"
 
 
