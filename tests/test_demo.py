@@ -44,6 +44,7 @@ def test_table_has_one_row_per_method(
         assert 0 < n_nonzero <= 6
         assert 10 < accuracy <= 100
         assert microseconds > 0
+    assert "The smallest error is that of" in printed
 
 
 def test_splits_do_not_overlap(demo: Any) -> None:

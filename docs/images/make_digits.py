@@ -21,9 +21,9 @@ FILE = Path(__file__).with_name("digits.png")
 def main() -> None:
     """Train the network and write the file."""
     X = load_digits().data / 16
-    scnn = SCNN(100, random_state=0).fit(X)
+    scnn = SCNN(100, density=0.1, random_state=0).fit(X)
     rows = {"digits": X[:N_DIGITS]}
-    for algorithm in ("encoder", "exact"):
+    for algorithm in ("encoder", "projection"):
         scnn.set_params(transform_algorithm=algorithm)
         rows[f'"{algorithm}"'] = scnn.reconstruct(X[:N_DIGITS])
 

@@ -164,6 +164,6 @@ def test_search_finds_pages(tmp_path: Path) -> None:
       }
       return found;"""
     found = run_in_browser(SITE, tmp_path, script, seconds=120).result
-    assert "/codes.html" in found["calibrate"]
+    assert "/choose.html" in found["calibrate"]
     assert "/denoise.html" in found["denoise image"]
     assert found["xyzzyqq"] == []
