@@ -31,8 +31,8 @@ from lincode.training import dask_rows
 
 TIMEOUT = 120
 """Seconds after which workers that do not start are an error."""
-FEW: dict[str, Any] = {"random_state": 0, "tol": 1e-2}
-"""Parameters for few iterations."""
+FEW: dict[str, Any] = {"random_state": 0, "tol": 1e-2, "refine": False}
+"""Parameters for few iterations, all of which use the workers."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,8 @@ def assert_same_network(model: lincode.SCNN, expected: lincode.SCNN, rtol: float
     assert_allclose(model.energy_, expected.energy_, rtol=rtol)
     assert model.n_iter_ == expected.n_iter_
     assert_allclose(model.components_, expected.components_, atol=1e-4)
-    assert_allclose(model.matching_threshold_, expected.matching_threshold_, rtol=1e-4)
+    assert_allclose(model.encoder_, expected.encoder_, atol=1e-4)
+    assert_allclose(model.threshold_ or 0.0, expected.threshold_ or 0.0, rtol=1e-4)
     assert_allclose(model.encoder_r2_, expected.encoder_r2_, rtol=1e-4)
 
 
@@ -119,11 +120,13 @@ def test_small_blocks_are_joined(
     [
         {"encoder_weight": 0.0},
         {"positive_code": True, "positive_dict": True},
-        {"refine_max_iter": 3},
-        {"init_size": 60},
-        {"n_components": 90, "alpha": "0.3*max"},  # atoms are replaced
+        {"density": 3},
+        {"transform_algorithm": "paper"},
+        {"refine": True},
+        {"refine": True, "density": 3, "positive_dict": True},
+        {"n_components": 90, "alpha": 1.5},  # atoms are replaced
     ],
-    ids=lambda parameters: next(iter(parameters)),
+    ids=lambda parameters: ", ".join(parameters),
 )
 @pytest.mark.usefixtures("client")
 def test_parameters_have_the_same_effect(digits: Any, parameters: Any) -> None:
@@ -188,7 +191,7 @@ def test_workers_forget_the_chunks(digits: Any, fails: bool) -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"split_sign": True, "sparse_output": True}, {"transform_algorithm": "exact"}],
+    [{}, {"split_sign": True, "sparse_output": True}, {"transform_algorithm": "projection"}],
 )
 def test_transform_is_lazy(fitted: lincode.dask.SCNN, digits: Any, parameters: Any) -> None:
     model, X = copy.deepcopy(fitted).set_params(**parameters), lazy(digits, 77)
@@ -253,13 +256,15 @@ def test_columns_of_different_types(digits: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [lazy, lambda X: dd.from_pandas(frame(X), npartitions=2)])
-def test_calibrate(client: Client, digits: Any, make: Callable[[Any], Any]) -> None:
-    model = lincode.dask.SCNN(8, **FEW).fit(make(digits))
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.usefixtures("client")
+def test_calibrate(digits: Any, make: Callable[[Any], Any], refine: bool) -> None:
+    model = lincode.dask.SCNN(8, **FEW | {"refine": refine}).fit(make(digits))
     local = model.to_local()
-    model.calibrate(make(digits), density=0.1)
-    local.calibrate(frame(digits) if hasattr(local, "feature_names_in_") else digits, density=0.1)
-    assert_allclose(model.threshold_, local.threshold_, rtol=1e-9)
-    assert_allclose(model.gains_, local.gains_, rtol=1e-9)
+    model.calibrate(make(digits), density=0.3)
+    local.calibrate(frame(digits) if hasattr(local, "feature_names_in_") else digits, density=0.3)
+    assert model.density == model.density_ == 0.3
+    assert_same_network(model, local)
 
 
 def test_estimator_contract(fitted: lincode.dask.SCNN) -> None:
@@ -309,7 +314,9 @@ def test_other_bad_input(fitted: lincode.dask.SCNN, digits: Any) -> None:
     with pytest.raises(InvalidInputError, match="64 features"):
         fitted.transform(X[:, :5].rechunk({1: -1}))
     with pytest.raises(InvalidInputError, match="too many for a cluster"):
-        lincode.dask.SCNN(2).fit(da.ones((9500, 9500), chunks=(500, -1), dtype=np.float32))
+        lincode.dask.SCNN(2, refine=False).fit(
+            da.ones((9500, 9500), chunks=(500, -1), dtype=np.float32)
+        )
 
 
 @pytest.mark.usefixtures("client")
@@ -359,14 +366,15 @@ def wait_for_workers(client: Client, n: int) -> None:
 
 @pytest.fixture(scope="module")
 def expected(digits: Any) -> Any:
-    return lincode.SCNN(16, random_state=0).fit(digits)
+    return lincode.SCNN(16, refine=False, random_state=0).fit(digits)
 
 
 def fit(X: Any, on_iteration: Callable[[int], object] = bool) -> Any:
     def callback(iteration: lincode.Iteration) -> None:
         on_iteration(iteration.n_iter)
 
-    model = lincode.dask.SCNN(16, random_state=0, callback=callback).fit(lazy(X, 75))
+    model = lincode.dask.SCNN(16, refine=False, random_state=0, callback=callback)
+    model.fit(lazy(X, 75))
     assert (np.diff(model.energy_path_) <= 0).all()
     return model
 
@@ -458,10 +466,11 @@ def test_worker_joins_and_all_leave(
     scale(1)
     with monkeypatch.context() as patch:
         patch.setattr(dask_rows, "combine_parts", record)
+        patch.setattr("lincode.estimators.scnn.subset_sizes", lambda N, p, m: [])
         # The chunks are large enough that Dask moves some of them to the new worker.
         X = da.concatenate([lazy(digits, 600)] * 40).rechunk((2400, -1))
         lincode.dask.SCNN(
-            64, random_state=0, init_size=None, callback=lambda i: i.n_iter == 2 and scale(2)
+            64, random_state=0, refine=False, callback=lambda i: i.n_iter == 2 and scale(2)
         ).fit(X)
     assert len(homes) == 2
     monkeypatch.setattr(dask_rows, "WAIT_SECONDS", 2.0)

@@ -38,11 +38,15 @@ MIN_CHUNK_ROWS = 2048
 class SCNN(local.SCNN):
     """:class:`lincode.SCNN` trained on a Dask cluster.
 
-    The samples are a Dask array or data frame and stay on the workers, as do their codes. In each
-    iteration the dictionary and the encoder are sent to the workers, and sums over the samples
-    come back. The result is that of :class:`lincode.SCNN` on the same samples, except for rounding,
-    for any number of workers and chunks. If a worker is lost, Dask computes its samples again, and
-    training continues. If the cluster cannot continue, ``fit`` raises
+    The samples are a Dask array or data frame. With ``refine=False`` they stay on the workers, as
+    do their codes: in each iteration the dictionary and the encoder are sent to the workers, and
+    sums over the samples come back. With ``refine=True`` the workers check the samples. Then some
+    of them, chosen at random, are copied to the client, which trains the network. They need a few
+    hundred MiB if X is large.
+
+    The result is that of :class:`lincode.SCNN` on the same samples, except for rounding, for any
+    number of workers and chunks. If a worker is lost, Dask computes its samples again, and training
+    continues. If the cluster cannot continue, ``fit`` raises
     :class:`lincode.exceptions.ClusterError`, and the estimator is unchanged.
 
     The parameters and attributes are those of :class:`lincode.SCNN`. ``n_jobs`` is the number of
