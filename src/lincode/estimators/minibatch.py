@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -75,7 +76,7 @@ size of the sample from which the ridge and the directions of the refinement are
 MIN_START_ROWS, START_ROWS_PER_UNIT = 20_000, 10
 """With refinement, the energy is minimised with this number of rows."""
 
-Batches = Iterator[tuple[Rows, Array | None]]
+Batches = Generator[tuple[Rows, Array | None], None, None]
 
 
 def n_start_rows(m: int) -> int:
@@ -340,7 +341,8 @@ class MiniBatchSCNN(BaseSCNN):
                     for rows in (np.sort(others[part]) for part in order)
                 )
             progress = Progress(self, self.max_iter * -(-N // size), X, y)
-            self._learn_batches(batches, N, progress)
+            with closing(batches):  # this ends the thread that reads
+                self._learn_batches(batches, N, progress)
             if self.refine:
                 self._refine_batches(lazy, sample, others, sample[np.sort(held)], seed)
         progress.finish()
