@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from lincode import SCNN, MiniBatchSCNN
 
 DEFAULT = SCNN()
-EXACT = SCNN(n_components=3, transform_algorithm="exact", split_sign=True)
-BATCHES = MiniBatchSCNN(n_components=3, batch_size=7, threshold_mode="top_k")
+EXACT = SCNN(n_components=3, refine=False, transform_algorithm="exact", split_sign=True)
+BATCHES = MiniBatchSCNN(n_components=3, batch_size=7, density=1)
 
 # The checks allow few iterations, use few samples, and transform arrays after fitting data frames.
 few_samples = pytest.mark.filterwarnings(
@@ -57,34 +57,36 @@ def test_checks_that_scikit_learn_does_not_run_for_other_packages(
 
 ESTIMATORS = [
     pytest.param(SCNN(8, tol=1e-2, random_state=0), id="SCNN"),
-    pytest.param(SCNN(8, tol=1e-2, random_state=0, split_sign=True, fit_decoder=True), id="split"),
-    pytest.param(MiniBatchSCNN(8, random_state=0, refine_max_iter=3), id="MiniBatchSCNN"),
+    pytest.param(SCNN(8, tol=1e-2, random_state=0, split_sign=True, refine=False), id="split"),
+    pytest.param(MiniBatchSCNN(8, random_state=0), id="MiniBatchSCNN"),
 ]
 
 
-@pytest.mark.parametrize("network", [SCNN, MiniBatchSCNN])
-def test_search_in_a_pipeline(digits: Any, network: Any) -> None:
+def test_search_in_a_pipeline_with_labels(digits: Any) -> None:
     labels = load_digits().target[:600]
-    scnn = network(20, alpha="0.5*mean", tol=1e-2, random_state=0)
-    name = network.__name__.lower()
-    grid = {f"{name}__refine_max_iter": [0, 3], f"{name}__threshold_mode": ["hard", "top_k"]}
-    model = make_pipeline(MaxAbsScaler(), scnn, Ridge())
+    model = make_pipeline(MaxAbsScaler(), SCNN(20, random_state=0), Ridge())
+    grid = {"scnn__refine": [True, False], "scnn__density": [3, 0.3]}
     search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(digits, labels)
     scores = search.cv_results_["mean_test_score"]
     assert len(set(scores)) == 4  # each parameter has an effect
     assert search.score(digits, labels) > 0.4
-    best = search.best_estimator_[1]
-    assert hasattr(best, "refined_encoder_") == (best.refine_max_iter > 0)
-    assert best.calibrated_mode_ == best.threshold_mode
 
 
-def test_search_by_the_score_of_the_network(digits: Any) -> None:
-    scnn = SCNN(alpha=0.1, random_state=0, tol=1e-2)
-    search = GridSearchCV(scnn, {"n_components": [2, 8]}, cv=2).fit(digits)
-    assert search.best_params_ == {"n_components": 8}
-    # The score is that of exact codes, so it does not depend on how the encoder is calibrated.
-    search = GridSearchCV(scnn, {"threshold_mode": ["hard", "top_k"]}, cv=2).fit(digits)
-    assert_allclose(search.cv_results_["mean_test_score"], search.best_score_, rtol=1e-12)
+@pytest.mark.parametrize("network", [SCNN, MiniBatchSCNN])
+def test_search_by_the_score_of_the_network(digits: Any, network: Any) -> None:
+    """More units and non-zeros reconstruct better."""
+    model = Pipeline([("scale", MaxAbsScaler()), ("code", network(random_state=0))])
+    grid = {"code__n_components": [4, 16], "code__density": [0.1, 0.3]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(digits)
+    assert search.best_params_ == {"code__n_components": 16, "code__density": 0.3}
+    for parameters, first in zip(
+        search.cv_results_["params"], search.cv_results_["split0_test_score"], strict=True
+    ):
+        alone = clone(model).set_params(**parameters).fit(digits[300:])
+        new = alone["scale"].transform(digits[:300])
+        R = alone["code"].reconstruct(new)
+        assert_allclose(first, 1 - np.sum((new - R) ** 2) / np.sum(new**2))
+    assert search.score(digits) == search.best_estimator_.score(digits)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -12,14 +12,18 @@ import polars as pl
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lincode import SCNN, MiniBatchSCNN, SparseCoder, sparse_encode
+from lincode.core import arrays
 from lincode.exceptions import InvalidInputError
 
 
 def fit(X: Any, **parameters: Any) -> SCNN:
-    scnn = SCNN(**{"n_components": 6, "alpha": 0.1, "random_state": 0, **parameters})
+    """Fit a network that minimises the energy, unless the parameters say something else."""
+    default = {"n_components": 6, "alpha": 0.1, "random_state": 0, "refine": False}
+    scnn = SCNN(**default | parameters)
     scnn.fit(X)
     return scnn
 
@@ -89,10 +93,12 @@ def test_sparse_input_is_never_converted_to_one_dense_array(
         return original(self, *args, **kwargs)
 
     monkeypatch.setattr(scipy.sparse.csr_array, "toarray", record)
-    scnn = fit(X, n_components=4, alpha=0.005, tol=1e-2, init=np.eye(4, 30) * [[1], [0], [0], [0]])
+    monkeypatch.setattr(arrays, "DENSE_ENTRIES", 100 * 30)
+    start = np.eye(4, 30) * [[1], [0], [0], [0]]
+    scnn = fit(X, n_components=4, alpha=0.005, tol=1e-2, dict_init=start)
     assert scnn.n_replaced_atoms_ >= 3  # this needs the residuals of the rows
     scnn.transform(X), scnn.score(X), scnn.alpha_max(X), scnn.reconstruct(X)
-    fit(X, n_components=4, alpha=0.005, tol=1e-2)
+    fit(X, n_components=4, alpha=0.005, tol=1e-2, refine=True)
     assert sizes
     assert max(n for n, _ in sizes) < 1000
 
@@ -104,8 +110,9 @@ def test_duplicate_entries_of_sparse_samples_are_added(cls: Any, rng: np.random.
     parts = np.stack([-X, 2 * X], axis=2).ravel()
     columns = np.tile(np.repeat(np.arange(5), 2), 20)
     duplicated = scipy.sparse.csr_matrix((parts, columns, np.arange(21) * 10), X.shape)
-    model = cls(4, "0.1*max", random_state=0, max_iter=100).fit(scipy.sparse.csr_matrix(X))
-    other = cls(4, "0.1*max", random_state=0, max_iter=100).fit(duplicated)
+    network = cls(4, refine=False, random_state=0, max_iter=100)
+    model = clone(network).fit(scipy.sparse.csr_matrix(X))
+    other = clone(network).fit(duplicated)
     assert_array_equal(duplicated.data, parts)
     assert_allclose(other.components_, model.components_, rtol=1e-12)
     assert_allclose(other.transform(duplicated), other.transform(X), atol=1e-12)
@@ -125,12 +132,13 @@ SHAPES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.filterwarnings("ignore:SCNN. max_iter", "ignore:SCNN. the encoder's codes")
+@pytest.mark.filterwarnings("ignore:SCNN. (max_iter|the encoder's codes|all codes are zero)")
 def test_unusual_data_give_finite_results(X: Any, name: str) -> None:
     X = SHAPES[name](X)
-    for encoder_weight in (1.0, 0.0):
-        scnn = fit(X, alpha="0.05*max", max_iter=20, encoder_weight=encoder_weight)
-        for algorithm in ("encoder", "exact", "lasso"):
+    alpha = 0.05 * SCNN(6).alpha_max(X)
+    for encoder_weight, refine in ((1.0, False), (0.0, False), (1.0, True)):
+        scnn = fit(X, alpha=alpha, max_iter=20, encoder_weight=encoder_weight, refine=refine)
+        for algorithm in ("encoder", "projection", "lasso", "omp") + ("exact",) * (not refine):
             U = scnn.set_params(transform_algorithm=algorithm).transform(X)
             assert np.isfinite(U).all()
         assert U.any()
@@ -147,8 +155,8 @@ def test_parameters_may_be_scalars_of_numpy(X: Any) -> None:
 
 
 def test_extreme_parameters_do_not_overflow(X: Any) -> None:
-    parameters: Any = {"encoder_ridge": 1e150, "transform_tol": 1e300}
-    model = fit(X.astype(np.float32), alpha="0.1*max", transform_algorithm="exact", **parameters)
+    alpha = 0.1 * SCNN(6).alpha_max(X)
+    model = fit(X.astype(np.float32), alpha=alpha, transform_algorithm="exact", encoder_ridge=1e150)
     assert np.isfinite(model.transform(X.astype(np.float32))).all()
     assert np.isfinite(model.score(X))
     assert_allclose(model.encoder_, 0, atol=1e-30)
@@ -177,34 +185,28 @@ def check_refused(model: SCNN, sentence: str, X: Any = FRAME, **bad: Any) -> Non
 PARAMETERS: list[tuple[str, Any, str]] = [
     ("n_components", 0, "None or an integer of at least 1"),
     ("n_components", 2.0, "None or an integer of at least 1"),
-    ("alpha", -1, "a finite number of at least 0"),
-    ("alpha", np.nan, "a finite number of at least 0"),
-    ("alpha", "0.1*median", "a finite number of at least 0 or a string such as '0.1.max'"),
+    ("alpha", -1, "'auto' or a finite number of at least 0"),
+    ("alpha", np.nan, "'auto' or a finite number of at least 0"),
+    ("alpha", "0.1*max", "'auto' or a finite number of at least 0"),
+    ("density", 0.0, "a float above 0 and at most 1.0 or an integer of at least 1"),
+    ("density", 1.5, "a float above 0 and at most 1.0 or an integer of at least 1"),
+    ("density", True, "a float above 0 and at most 1.0 or an integer of at least 1"),
     ("encoder_weight", 1e300, r"a finite number of at least 0 and at most 1e\+200"),
     ("encoder_ridge", "no", "'auto' or a finite number of at least 0"),
-    ("threshold", np.inf, "one of 'match', 'alpha' or a finite number of at least 0"),
-    ("threshold_mode", "firm", "one of 'soft', 'hard', 'top_k'"),
-    ("transform_n_nonzero_coefs", 0, "None or an integer of at least 1"),
-    ("refine_max_iter", -1, "an integer of at least 0"),
-    ("transform_algorithm", "lasso_cd", "one of 'encoder', 'exact', 'lasso', 'omp', 'ols'"),
+    ("refine", 1, "True or False"),
+    ("transform_algorithm", "ols", "one of 'encoder', 'projection', 'lasso', 'omp', 'exact', 'pa"),
     ("transform_alpha", "mean", "None or a finite number of at least 0"),
     ("tol", -1e-3, "a finite number of at least 0"),
     ("tol", np.float32("inf"), "a finite number of at least 0"),
-    ("transform_tol", None, "a finite number of at least 0"),
     ("n_jobs", 0, "None or an integer other than 0"),
     ("verbose", None, "True or False or an integer of at least 0"),
     ("callback", 3, "None or callable"),
-    ("fit_gains", 1, "True or False"),
-    ("fit_decoder", "yes", "True or False"),
-    ("transform_debias", None, "True or False"),
     ("split_sign", "yes", "True or False"),
     ("sparse_output", 0, "True or False"),
     ("positive_code", np.ones(2), "True or False"),
     ("positive_dict", "no", "True or False"),
-    ("max_iter", True, "an integer of at least 1"),
-    ("init_size", 2.5, "one of 'auto', None or an integer of at least 1"),
+    ("max_iter", True, "None or an integer of at least 1"),
     ("warm_start", 1, "True or False"),
-    ("init", "random", "'data'"),
     ("random_state", "x", "None, an integer between 0 and 4294967295"),
     ("random_state", -1, "None, an integer between 0 and 4294967295"),
 ]
@@ -216,7 +218,7 @@ def test_bad_parameters(fitted: SCNN, name: str, value: Any, must: str) -> None:
 
 
 def test_every_parameter_is_checked() -> None:
-    assert {name for name, _, _ in PARAMETERS} == set(SCNN().get_params())
+    assert {name for name, _, _ in PARAMETERS} | {"dict_init"} == set(SCNN().get_params())
 
 
 @pytest.mark.parametrize(
@@ -224,14 +226,19 @@ def test_every_parameter_is_checked() -> None:
     [
         ({"split_sign": True, "positive_code": True}, "exclude each other"),
         ({"transform_algorithm": "omp", "positive_code": True}, "codes of both signs"),
-        ({"refine_max_iter": 1, "threshold": 0.1}, "requires threshold='match'"),
-        ({"init": np.ones((2, 3))}, r"init must have shape \(6, 3\), got \(2, 3\)\."),
-        ({"init": np.ones((3, 6))}, r"got \(3, 6\); rows are atoms: pass init.T"),
-        ({"init": np.full((6, 3), np.nan)}, "init: .* contains NaN"),
-        ({"init": [["a"]]}, "init: could not convert"),
+        ({"transform_algorithm": "exact", "refine": True}, "set refine=False"),
+        ({"transform_algorithm": "paper", "refine": True}, "set refine=False"),
+        ({"transform_algorithm": "paper", "density": 0.2}, "density=0.2 has no effect .* leave"),
+        ({"transform_alpha": 0.1}, "transform_alpha has no effect with .*='encoder'"),
+        ({"transform_alpha": 0.1, "transform_algorithm": "omp"}, "transform_alpha has no effect"),
+        ({"density": 7}, "density=7 non-zeros .* but there are 6; use a smaller density"),
+        ({"dict_init": np.ones((2, 3))}, r"dict_init must have shape \(6, 3\), got \(2, 3\)\."),
+        ({"dict_init": np.ones((3, 6))}, r"got \(3, 6\); rows are atoms: pass dict_init.T"),
+        ({"dict_init": np.full((6, 3), np.nan)}, "dict_init: .* contains NaN"),
+        ({"dict_init": [["a"]]}, "dict_init: could not convert"),
         (
-            {"init": np.ma.masked_array(np.ones((6, 3)), np.eye(6, 3, dtype=bool))},
-            "init must not have masked",
+            {"dict_init": np.ma.masked_array(np.ones((6, 3)), np.eye(6, 3, dtype=bool))},
+            "dict_init must not have masked",
         ),
     ],
 )
@@ -299,11 +306,11 @@ def test_errors_if_not_fitted_or_wrong_number_of_columns(X: Any) -> None:
 
 
 def test_parameters_and_data_are_checked_in_transform_and_score(X: Any) -> None:
-    scnn = fit(X).set_params(threshold=-1)
+    scnn = fit(X).set_params(transform_alpha=0.1)
     for method in (scnn.transform, scnn.score):
-        with pytest.raises(InvalidInputError, match="threshold must be"):
+        with pytest.raises(InvalidInputError, match="transform_alpha has no effect"):
             method(X)
-    scnn.set_params(threshold="match", transform_algorithm="exact")
+    scnn.set_params(transform_algorithm="exact")
     for value, sentence in ((np.inf, "infinity"), (1e200, r"got 1e\+200\. Divide X")):
         bad = X.copy()
         bad[2, 3] = value
@@ -312,9 +319,11 @@ def test_parameters_and_data_are_checked_in_transform_and_score(X: Any) -> None:
                 method(bad)
 
 
-@pytest.mark.parametrize("mode", ["hard", "soft", "top_k"])
-def test_samples_whose_codes_overflow_are_refused(X: Any, mode: str) -> None:
-    model = fit(X, threshold_mode=mode, tol=1e-1)
+@pytest.mark.parametrize(
+    "parameters", [{}, {"density": 2}, {"transform_algorithm": "paper"}], ids=str
+)
+def test_samples_whose_codes_overflow_are_refused(X: Any, parameters: Any) -> None:
+    model = fit(X, tol=1e-1, **parameters)
     model.encoder_[1] = 1
     huge = np.full((5, 64), 1e308)
     for samples in (huge, scipy.sparse.csr_array(huge)):

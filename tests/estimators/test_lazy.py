@@ -17,12 +17,11 @@ from lincode import SCNN, MiniBatchSCNN
 from lincode.core import arrays
 from lincode.exceptions import InvalidInputError
 from lincode.training import lazy_rows
+from tests.estimators.energies import exact_energy
 
 
 def network(**parameters: Any) -> MiniBatchSCNN:
-    scnn: MiniBatchSCNN = MiniBatchSCNN(16, 0.1, random_state=0).set_params(batch_size=150)
-    scnn.set_params(**parameters)
-    return scnn
+    return MiniBatchSCNN(16, **{"random_state": 0, "batch_size": 150} | parameters)
 
 
 class Slices:
@@ -77,14 +76,16 @@ def test_lazy_arrays_train_a_network_as_good_as_in_memory(
     monkeypatch.setattr(arrays, "MAPPED_BYTES", 0)
     X = opener(digits, tmp_path)
     assert arrays.is_lazy(X)
-    lazy, eager = network(alpha="0.8*mean"), network(alpha="0.8*mean")
-    lazy.fit(X)
-    assert_allclose(lazy.alpha_, eager.fit(digits).alpha_)
+    exact: Any = {"refine": False, "transform_algorithm": "exact"}
+    lazy, eager = network(**exact).fit(X), network(**exact).fit(digits)
+    assert_allclose(lazy.alpha_, eager.alpha_)
     assert lazy.n_features_in_ == 64
-    assert -lazy.score(digits) < 1.02 * -eager.score(digits)
-    assert_allclose(lazy.score(X), lazy.score(digits))
-    assert_allclose(lazy.transform(X), lazy.transform(digits), atol=1e-12)
-    assert_array_equal(network(alpha="0.8*mean").fit(X).components_, lazy.components_)
+    assert exact_energy(lazy, digits) < 1.02 * exact_energy(eager, digits)
+    refined = network().fit(X)
+    assert refined.score(digits) > network().fit(digits).score(digits) - 0.02
+    assert_allclose(refined.score(X), refined.score(digits))
+    assert_allclose(refined.transform(X), refined.transform(digits), atol=1e-12)
+    assert_array_equal(network().fit(X).components_, refined.components_)
 
 
 def test_small_memory_map_is_trained_on_like_an_array(digits: Any, tmp_path: Path) -> None:
@@ -94,18 +95,22 @@ def test_small_memory_map_is_trained_on_like_an_array(digits: Any, tmp_path: Pat
 
 def test_arrays_are_not_read_as_a_whole(digits: Any, small_chunks: None) -> None:
     X = Slices(digits)
-    network(max_iter=3, max_no_improvement=None).fit(X)
+    network(max_iter=3, max_no_improvement=None, refine=False).fit(X)
     assert X.largest == 20
     assert X.n_read == 4 * 600  # one pass for the scale, three for training
+    X = Slices(digits)
+    network(max_iter=3, max_no_improvement=None).fit(X)
+    assert X.largest == 20
+    assert X.n_read == 7 * 600  # three more for the refinement
 
 
-@pytest.mark.parametrize("algorithm", ["encoder", "lasso"])
+@pytest.mark.parametrize("algorithm", ["encoder", "projection", "lasso"])
 def test_transform_and_score_read_blocks(
     digits: Any, algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lincode.estimators.base.READ_BYTES", 0)
     monkeypatch.setattr(lazy_rows, "CHUNK_BYTES", 70 * 64 * 8)
-    scnn = SCNN(16, 0.1, tol=1e-2, random_state=0, transform_algorithm=algorithm).fit(digits)
+    scnn = SCNN(16, random_state=0, transform_algorithm=algorithm).fit(digits)
     X = Slices(digits)
     assert_allclose(scnn.score(X), scnn.score(digits))
     for parameters in ({}, {"split_sign": True}):
@@ -135,7 +140,7 @@ def fail_after(n: int) -> Callable[[Any], Any]:
 def test_a_failure_changes_nothing_and_leaves_no_thread(digits: Any, small_chunks: None) -> None:
     scnn = network().fit(digits)
     before, n_threads = pickle.dumps(vars(scnn)), threading.active_count()
-    for n in (0, 5, 40):  # in the first pass, and in training
+    for n in (0, 5, 40, 3100):  # in the first pass, in training and in the refinement
         with pytest.raises(OSError, match="the disk is gone") as caught:
             scnn.fit(Slices(1 - digits, fail_after(n)))
         assert "of X were read" in caught.value.__notes__[0]
@@ -162,7 +167,7 @@ def test_values_that_are_not_finite_are_found(
 
 
 def test_scnn_and_partial_fit_need_x_in_memory(digits: Any) -> None:
-    scnn = SCNN(4, 0.1)
+    scnn = SCNN(4)
     for call in (scnn.fit, scnn.alpha_max, MiniBatchSCNN(4).partial_fit):
         with pytest.raises(
             InvalidInputError,

@@ -235,7 +235,7 @@ def test_partial_fit_refines_after_the_first_samples(monkeypatch: pytest.MonkeyP
     X = stream(1797)
     batches, new = np.split(X[:1400], 14), X[1400:]
     scnn, plain = refined(), refined(refine=False)
-    scores = []
+    scores: list[float] = []
     for batch in batches:
         before = scnn.energy_path_ if scores else None
         scores.append(scnn.partial_fit(batch).score(new))
@@ -271,18 +271,13 @@ def test_calibrated_stream_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     scnn = refined().partial_fit(X[:400]).partial_fit(X[400:500])
     scnn.set_params(density=0.3)
     with pytest.raises(InvalidInputError, match=r"density is 0.3, .* for 0.1; call calibrate"):
-        scnn.transform(X)
+        scnn.partial_fit(X[500:700])
     scnn.calibrate(X[:500])
     score, encoder = scnn.score(X[700:]), scnn.encoder_
     scnn.partial_fit(X[500:700])
     assert np.linalg.norm(scnn.encoder_ - encoder) < 0.2 * np.linalg.norm(encoder)
     assert scnn.score(X[700:]) > score - 0.01
     assert_allclose(np.mean(scnn.transform(X[700:]) != 0), 0.3, rtol=0.15)
-
-
-def test_density_of_a_stream_may_not_change_without_calibrate(digits: Any) -> None:
-    scnn = refined(density=4).partial_fit(digits)
-    assert (np.count_nonzero(scnn.transform(digits), axis=1) == 4).all()
 
 
 # Stopping, callbacks and parameters

@@ -18,12 +18,12 @@ from lincode.estimators.codes import encoder_blocks
 from lincode.exceptions import InvalidInputError
 
 P, M = 64, 24
-ALGORITHMS = ("encoder", "exact", "lasso", "omp")
+ALGORITHMS = ("encoder", "projection", "exact", "lasso", "omp")
 
 
 @pytest.fixture(scope="module")
 def network(digits: Any) -> SCNN:
-    scnn: SCNN = SCNN(M, 0.1, random_state=0, tol=1e-1).fit(digits)
+    scnn: SCNN = SCNN(M, alpha=0.1, random_state=0, tol=1e-1, refine=False).fit(digits)
     return scnn
 
 
@@ -59,10 +59,18 @@ def test_split_signs_are_the_positive_and_negative_parts(
 
 
 @pytest.mark.parametrize(
-    ("mode", "dtype"), [("soft", np.float64), ("hard", np.float32), ("top_k", np.float64)]
+    ("parameters", "dtype"),
+    [
+        ({"transform_algorithm": "paper"}, np.float64),
+        ({"density": 0.2}, np.float32),
+        ({"density": 4}, np.float64),
+    ],
 )
-def test_sparse_codes_are_the_dense_codes(digits: Any, many: Any, mode: str, dtype: Any) -> None:
-    network = SCNN(M, 0.1, threshold_mode=mode, random_state=0, tol=1e-1).fit(digits.astype(dtype))
+def test_sparse_codes_are_the_dense_codes(
+    digits: Any, many: Any, parameters: Any, dtype: Any
+) -> None:
+    network = SCNN(M, random_state=0, tol=1e-1, refine=False, **parameters)
+    network.fit(digits.astype(dtype))
     many = many.astype(dtype)
     expected = network.transform(many)
     codes = network.set_params(sparse_output=True).transform(many)
@@ -117,8 +125,8 @@ def test_sparse_codes_of_dense_samples(network: SCNN, digits: Any) -> None:
 def test_sparse_output_needs_no_dense_array_of_all_codes(digits: Any) -> None:
     n = 400_000
     X = np.tile(np.linspace(0, 1, 4, dtype=np.float32), (n, 1))
-    network = SCNN(M, random_state=0, tol=1e-1, n_jobs=1).fit(digits[:, 20:24])
-    network.set_params(threshold=3.0, sparse_output=True)
+    network = SCNN(M, density=1, random_state=0, n_jobs=1).fit(digits[:, 20:24])
+    network.set_params(sparse_output=True)
     tracemalloc.start()
     codes = network.transform(X)
     peak = tracemalloc.get_traced_memory()[1]

@@ -34,9 +34,9 @@ def many(digits: Any) -> Any:
 
 
 NETWORKS = [
-    pytest.param(SCNN(20, 0.1, random_state=0, tol=1e-2, refine_max_iter=2), id="SCNN"),
-    pytest.param(SCNN(8, random_state=0, tol=1e-2, init_size=500), id="subsets"),
-    pytest.param(MiniBatchSCNN(32, 0.1, random_state=0, batch_size=3600, tol=0.1), id="batches"),
+    pytest.param(SCNN(20, random_state=0), id="SCNN"),
+    pytest.param(SCNN(8, random_state=0, tol=1e-2, refine=False), id="energy"),
+    pytest.param(MiniBatchSCNN(32, random_state=0, batch_size=3600, tol=0.1), id="batches"),
 ]
 
 
@@ -45,15 +45,16 @@ def test_every_number_of_threads_gives_the_same_bits(network: Any, many: Any) ->
     one = clone(network).set_params(n_jobs=1).fit(many)
     with threadpool_limits(1, user_api="blas"):
         three = clone(network).set_params(n_jobs=3).fit(many)
-    for name in ("components_", "encoder_", "energy_path_", "gains_"):
+    for name in ("components_", "encoder_", "energy_path_", "threshold_", "usage_"):
         assert_array_equal(getattr(one, name), getattr(three, name))
 
 
-@pytest.mark.parametrize("algorithm", ["encoder", "exact", "lasso", "omp"])
+@pytest.mark.parametrize("algorithm", ["encoder", "projection", "exact", "lasso", "omp"])
 def test_every_number_of_threads_gives_the_same_codes(
     algorithm: str, digits: Any, many: Any
 ) -> None:
-    network = SCNN(32, 0.1, random_state=0, tol=1e-1, transform_algorithm=algorithm).fit(digits)
+    network = SCNN(32, random_state=0, tol=1e-1, refine=False).fit(digits)
+    network.set_params(transform_algorithm=algorithm)
     X = np.tile(many, (10, 1)) if algorithm == "encoder" else many  # two blocks, which are larger
     expected = network.set_params(n_jobs=1).transform(X)
     for n_jobs in (2, 3, None):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from lincode.core.energy import lam_max
 from lincode.estimators.scnn import MAX_ITERATIONS, SCNN
-from lincode.estimators.validation import check_seed, number
+from lincode.estimators.validation import LARGEST, check_seed, number
 from lincode.exceptions import InvalidInputError
 from lincode.training.alternation import choose_ridge_for, train_in_stages
 from lincode.training.threads import blas_threads, matrix_threads, thread_count
@@ -75,13 +75,15 @@ def scnn_path(
     m = first._n_units(p)
     if alphas is None:
         alphas = np.geomspace(*RATIO_RANGE, n_alphas) * lam_max(rows.row_lengths().longest, m, p)
+    values = np.atleast_1d(np.asarray(alphas)).tolist()
+    for alpha in values:
+        number(0, LARGEST).check("alpha", alpha)
     path: list[SCNN] = []
     with blas_threads(matrix_threads(max(m, p), thread_count(first.n_jobs))):
         start = first._first_weights(rows, rng)
         D, C = start.D, start.C
-        for alpha in sorted(np.atleast_1d(alphas).tolist(), reverse=True):
+        for alpha in sorted(values, reverse=True):
             scnn = SCNN(n_components, alpha=alpha, refine=False, **parameters)
-            scnn._check_parameters()
             first._copy_features(scnn).alpha_ = float(alpha)
             weights = scnn._weights()
             if weights.ridge is None:

@@ -1,0 +1,165 @@
+"""Refinement in fit: better than its start, for every kind of data, unit and number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from lincode import SCNN, MiniBatchSCNN
+from lincode.encoder import refinement
+from lincode.encoder.refinement import Schedule
+from lincode.estimators import base, minibatch
+
+ESTIMATORS = [
+    pytest.param(SCNN(16, random_state=0), id="SCNN"),
+    pytest.param(MiniBatchSCNN(16, random_state=0), id="MiniBatchSCNN"),
+]
+
+
+def planted(N: int, p: int, seed: int = 0) -> Any:
+    """Sums of few of 16 sparse atoms, and noise."""
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((16, p)) * (rng.random((16, p)) < 0.2)
+    rng = np.random.default_rng(seed)
+    U = rng.standard_normal((N, 16)) * (rng.random((N, 16)) < 0.15)
+    return U @ D + 0.1 * rng.standard_normal((N, p)) * (rng.random((N, p)) < 0.1)
+
+
+class NoSteps(Schedule):
+    """A schedule with which the start remains."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(0)
+
+    @classmethod
+    def of(cls, N: int, m: int) -> Schedule:
+        return cls()
+
+
+def start_of(scnn: Any, X: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the network before the refinement."""
+    with monkeypatch.context() as context:
+        context.setattr(base, "Schedule", NoSteps)
+        context.setattr(minibatch, "Schedule", NoSteps)
+        return clone(scnn).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:.*poor features")
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+@pytest.mark.parametrize("data", ["digits", "few samples", "noise"])
+def test_refined_network_is_not_worse_than_its_start(
+    scnn: Any, data: str, digits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = np.random.default_rng(0).standard_normal((60, 100))
+    X = {"digits": digits[:400], "few samples": digits[:25], "noise": noise}[data]
+    scnn = clone(scnn).set_params(density=0.25)
+    refined, start = clone(scnn).fit(X), start_of(scnn, X, monkeypatch)
+    assert refined.encoder_r2_ >= start.encoder_r2_
+    assert_allclose(np.linalg.norm(start.components_, axis=1), 1, atol=1e-5)
+    if data == "digits":
+        assert refined.score(digits[400:]) > start.score(digits[400:]) + 0.02
+        plain = clone(scnn).set_params(refine=False).fit(X)
+        assert refined.score(digits[400:]) > plain.score(digits[400:])
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+def test_held_out_samples_are_not_used_by_the_steps(
+    scnn: Any, digits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[Any] = []
+    original = refinement.refine
+
+    def record(gradients: Any, batches: Any, held_out: Any, *args: Any, **options: Any) -> Any:
+        used.append((gradients.directions.rotated(held_out), next(batches)))
+        return original(gradients, batches, held_out, *args, **options)
+
+    monkeypatch.setattr(base, "refine", record)
+    clone(scnn).fit(digits[:500])
+    ((held_out, batch),) = used
+    assert len(held_out) == 100
+    assert len(batch) == 400
+    distances = np.linalg.norm(held_out[:, None] - batch, axis=2)
+    assert distances.min() > 1e-3
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+def test_result_does_not_depend_on_the_number_of_threads(scnn: Any, digits: Any) -> None:
+    one, three = (clone(scnn).set_params(n_jobs=n).fit(digits) for n in (1, 3))
+    for name in ("components_", "encoder_", "threshold_", "usage_", "encoder_r2_"):
+        assert_array_equal(getattr(one, name), getattr(three, name), name)
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+def test_unit_and_precision_of_the_data(scnn: Any, digits: Any) -> None:
+    X = planted(1000, 20)
+    one = clone(scnn).fit(X)
+    for other in (1000 * X, X.astype(np.float32)):
+        two = clone(scnn).fit(other)
+        assert two.encoder_.dtype == two.transform(other).dtype == other.dtype
+        scale = np.abs(other).max() / np.abs(X).max()
+        assert_allclose(two.components_, one.components_, atol=1e-4)
+        assert_allclose(two.encoder_, one.encoder_, atol=1e-4)
+        same = np.isclose(two.transform(other) / scale, one.transform(X), atol=1e-3)
+        assert same.mean() > 0.999  # an output at the threshold may be above it by rounding
+    # On digits, rounding may lead to another network, which is as good.
+    single = clone(scnn).fit(digits[:400].astype(np.float32))
+    score = clone(scnn).fit(digits[:400]).score(digits[400:])
+    assert_allclose(single.score(digits[400:]), score, atol=0.02)
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+def test_constant_features_and_sparse_data(scnn: Any, digits: Any) -> None:
+    dense = clone(scnn).fit(digits[:400])
+    assert not digits[:, 0].any()
+    assert_allclose(dense.components_[:, 0], 0, atol=1e-9)
+    sparse = clone(scnn).fit(scipy.sparse.csr_array(digits[:400]))
+    assert_allclose(sparse.score(digits[400:]), dense.score(digits[400:]), atol=0.02)
+
+
+def check_wide(scnn: Any, p: int, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, new = planted(300, p), planted(200, p, seed=1)
+    rows = scipy.sparse.csr_array(X) if sparse else X
+    scnn = clone(scnn).set_params(density=0.15, encoder_ridge=0.1)
+    refined, start = clone(scnn).fit(rows), start_of(scnn, rows, monkeypatch)
+    assert refined.score(new) > start.score(new) + 0.02
+    assert_allclose(np.mean(refined.transform(new) != 0), 0.15, rtol=0.15)
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_many_features(scnn: Any, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refinement, "MAX_ROTATED_FEATURES", 100)
+    check_wide(scnn, 120, sparse, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:SCNN. max_iter")
+def test_more_features_than_are_rotated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refinement.MAX_ROTATED_FEATURES < 2100
+    check_wide(SCNN(16, random_state=0, max_iter=2), 2100, False, monkeypatch)
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+def test_missing_entries(scnn: Any, digits: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    holes = np.where(np.random.default_rng(0).random(digits.shape) < 0.2, np.nan, digits)
+    refined, start = clone(scnn).fit(holes[:400]), start_of(scnn, holes[:400], monkeypatch)
+    for new in (digits[400:], holes[400:]):
+        assert refined.score(new) > start.score(new) + 0.005
+    assert refined.score(digits[400:]) > clone(scnn).fit(digits[:400]).score(digits[400:]) - 0.05
+
+
+@pytest.mark.parametrize("scnn", ESTIMATORS)
+def test_verbose_prints_every_check(scnn: Any, digits: Any, capsys: Any) -> None:
+    clone(scnn).set_params(verbose=1).fit(digits[:100])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "refinement" in line]
+    name = type(scnn).__name__
+    assert lines[0].startswith(f"[{name}] 100 steps of refinement, ")
+    assert lines[0].endswith("% reconstructed")
+    capsys.readouterr()
+    clone(scnn).fit(digits[:100])
+    assert capsys.readouterr().out == ""
