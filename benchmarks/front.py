@@ -27,14 +27,14 @@ from sklearn.decomposition import PCA, MiniBatchDictionaryLearning
 from sklearn.decomposition import sparse_encode as sklearn_encode
 from threadpoolctl import threadpool_limits
 
-from lincode import SCNN, sparse_encode
+from lincode import SCNN, MiniBatchSCNN, sparse_encode
 
 FRACTIONS, MIN_NONZEROS = (0.025, 0.05, 0.1), 8
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "front.json"
 MAX_SECONDS = 4.0
 """Slow coders are measured on as many test samples as they code in about this time."""
-PEER_SECONDS = 15.0
+PEER_SECONDS = 10.0
 """The time for the training of each dictionary of a peer"""
 Encode = Callable[[Any], Any]
 
@@ -87,16 +87,18 @@ def lincode_methods(data: Split, k: int) -> Iterator[Method]:
         scnn.set_params(transform_algorithm=algorithm, n_jobs=1)
         yield Method(f"lincode, {algorithm}", scnn.transform, scnn.components_, seconds)
     start = time.perf_counter()
-    solved = SCNN(
-        m, density=k / m, encoder_weight=0, refine=False, transform_algorithm="exact", max_iter=30
-    ).set_params(random_state=0)
+    energy: dict[str, Any] = {"encoder_weight": 0, "refine": False, "transform_algorithm": "exact"}
+    solved = MiniBatchSCNN(m, density=k / m, **energy, max_iter=5, random_state=0)
     D = solved.fit(X).components_
     seconds = time.perf_counter() - start
     options: dict[str, Any] = {"n_jobs": 1, "n_nonzero_coefs": k}
     for algorithm in ("omp", "ols"):
         coder = lambda X, a=algorithm: sparse_encode(X, D, algorithm=a, **options)  # noqa: E731
         yield Method(f"lincode, {algorithm}", coder, D, seconds)
-    lasso = lambda X, alpha: sparse_encode(X, D, alpha=alpha, debias=True, n_jobs=1)  # noqa: E731
+
+    def lasso(X: Any, alpha: float) -> Any:
+        return sparse_encode(X, D, alpha=alpha, debias=True, n_jobs=1)
+
     alpha = matching_alpha(lasso, data.validation[:300], k, float(np.abs(X @ D.T).max()))
     yield Method("lincode, lasso", lambda X: lasso(X, alpha), D, seconds)
 
@@ -210,7 +212,7 @@ def measure(method: Method, data: Split, k: int) -> dict[str, Any]:
         method.encode(X[:50])
         per_sample = (time.perf_counter() - start) / 50
         X = X[: int(np.clip(MAX_SECONDS / per_sample, 100, len(X)))]
-        seconds = []
+        seconds: list[float] = []
         while sum(seconds) < 0.3 and len(seconds) < 20:
             start = time.perf_counter()
             U = method.encode(X)
@@ -290,7 +292,7 @@ def plot(results: dict[str, Any]) -> None:
 
     colours = {"lincode": "#0072b2", "scikit-learn": "#d55e00", "SPAMS": "#009e73"}
     colours |= {"PCA": "#333333", "autoencoder": "#cc79a7"}
-    chosen = {}  # the middle density of each data set
+    chosen: dict[str, list[Any]] = {}  # the middle density of each data set
     for key, found in results.items():
         chosen.setdefault(key.split()[0], []).append(found)
     figure, axes = plt.subplots(

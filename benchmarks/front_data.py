@@ -46,7 +46,8 @@ def split(title: str, m: int, X: Any, n_train: int, y: Any = None, n_test: int =
     held_out = n_test + N_VALIDATION
     parts = slice(held_out, held_out + n_train), slice(n_test, held_out), slice(0, n_test)
     labels = None if y is None else (y[parts[0]], y[parts[2]])
-    return Split(title, m, *(X[part] for part in parts), labels=labels)
+    train, validation, test = (X[part] for part in parts)
+    return Split(title, m, train, validation, test, labels)
 
 
 def digits() -> Split:

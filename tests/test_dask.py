@@ -470,7 +470,7 @@ def test_worker_joins_and_all_leave(
         # The chunks are large enough that Dask moves some of them to the new worker.
         X = da.concatenate([lazy(digits, 600)] * 40).rechunk((2400, -1))
         lincode.dask.SCNN(
-            64, random_state=0, refine=False, callback=lambda i: i.n_iter == 2 and scale(2)
+            256, random_state=0, refine=False, callback=lambda i: i.n_iter == 2 and scale(2)
         ).fit(X)
     assert len(homes) == 2
     monkeypatch.setattr(dask_rows, "WAIT_SECONDS", 2.0)

@@ -15,7 +15,7 @@ warnings.filterwarnings("ignore", message=".*SCNN")
 
 def network(X: Any, m: int, alpha: float, iterations: int = 10) -> SCNN:
     """Return a network that was trained for a few iterations."""
-    energy = {"refine": False, "transform_algorithm": "exact"}
+    energy: dict[str, Any] = {"refine": False, "transform_algorithm": "exact"}
     return SCNN(m, alpha=alpha, **energy, max_iter=iterations, random_state=0).fit(X)
 
 

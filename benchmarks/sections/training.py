@@ -14,7 +14,8 @@ def run(X: Any, quick: bool) -> Section:
     n, m = (4000, 100) if quick else (50_000, N_COMPONENTS)
     X = X[:n]
     curve: Curve = []
-    energy = {"alpha": ALPHA, "refine": False, "transform_algorithm": "exact", "random_state": 0}
+    energy: dict[str, Any] = {"alpha": ALPHA, "refine": False, "transform_algorithm": "exact"}
+    energy["random_state"] = 0
     scnn = SCNN(m, **energy, callback=partial(record, curve, 0.0, n))
     batches = MiniBatchSCNN(m, **energy)
     scnn_seconds = seconds_of(partial(scnn.fit, X))

@@ -17,8 +17,6 @@ DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 PAGES = {
     "benchmarks/README.md": "benchmarks",
-    "benchmarks/reconstruction.md": "benchmark_reconstruction",
-    "benchmarks/alpha_scale.md": "benchmark_alpha",
     "benchmarks/history.md": "benchmark_history",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",

@@ -40,6 +40,7 @@ START_CODES, START_ROWS_PER_UNIT = 4_000_000, 2
 START_ITERATIONS, MAX_ITERATIONS = 10, 200
 """The defaults of max_iter with and without refinement. With 3 instead of 10 iterations, the error
 of the refined network was up to 4 % larger."""
+START_REASON = "the iterations before the refinement were made"
 MAX_ENCODER_RESIDUAL = 1e-3
 """A larger residual of the encoder step means that it ignores some features."""
 
@@ -347,7 +348,7 @@ class SCNN(BaseSCNN):
         self.energy_path_ = np.array(outcome.energy_path) / training.n
         self.energy_ = float(self.energy_path_[-1])
         self.n_iter_ = outcome.n_iter
-        self.stop_reason_ = outcome.reason.value
+        self.stop_reason_ = START_REASON if self._is_start(outcome) else outcome.reason.value
 
     def _snapshot(self, training: SCNNTraining) -> SCNN:
         """Return a fitted copy during training, which is not refined."""
@@ -358,8 +359,12 @@ class SCNN(BaseSCNN):
         copy.stop_reason_ = "this is a snapshot during training"
         return copy
 
+    def _is_start(self, outcome: Outcome) -> bool:
+        """Return whether training ended after the default number of iterations before refinement."""
+        return outcome.reason is Reason.MAX_ITER and self.refine and self.max_iter is None
+
     def _warn_about_training(self, outcome: Outcome) -> None:
-        if outcome.reason is Reason.MAX_ITER and not (self.refine and self.max_iter is None):
+        if outcome.reason is Reason.MAX_ITER and not self._is_start(outcome):
             warn_user(f"SCNN: {outcome.reason.value}.", ConvergenceWarning)
         if self.optimality_["encoder"] > MAX_ENCODER_RESIDUAL:
             warn_user(
