@@ -360,7 +360,7 @@ class SCNN(BaseSCNN):
         return copy
 
     def _is_start(self, outcome: Outcome) -> bool:
-        """Return whether training ended after the default number of iterations before refinement."""
+        """Return whether training made the default number of iterations before refinement."""
         return outcome.reason is Reason.MAX_ITER and self.refine and self.max_iter is None
 
     def _warn_about_training(self, outcome: Outcome) -> None:
