@@ -132,9 +132,10 @@ def test_steps_end_without_improvement(schedule: Schedule, checks: list[int]) ->
 
 
 def test_schedule_grows_with_rows_and_units() -> None:
-    assert Schedule.of(100, 8).max_steps == 600
-    assert Schedule.of(100, 700).max_steps == 700
-    assert Schedule.of(512_000, 700).max_steps == 1000
+    least = refinement.MIN_STEPS
+    assert Schedule.of(100, 8).max_steps == least
+    assert Schedule.of(100, least + 100).max_steps == least + 100
+    assert Schedule.of(512 * (least + 200), least + 100).max_steps == least + 200
 
 
 def test_positive_dictionary() -> None:
