@@ -467,11 +467,13 @@ def test_worker_joins_and_all_leave(
     with monkeypatch.context() as patch:
         patch.setattr(dask_rows, "combine_parts", record)
         patch.setattr("lincode.estimators.scnn.subset_sizes", lambda N, p, m: [])
-        # The chunks are large enough that Dask moves some of them to the new worker.
+        # The U step takes long enough that Dask moves some chunks to the new worker.
         X = da.concatenate([lazy(digits, 600)] * 40).rechunk((2400, -1))
-        lincode.dask.SCNN(
-            256, random_state=0, refine=False, callback=lambda i: i.n_iter == 2 and scale(2)
-        ).fit(X)
+
+        def callback(iteration: lincode.Iteration) -> bool:
+            return scale(2) if iteration.n_iter == 2 else iteration.n_iter == 8
+
+        lincode.dask.SCNN(256, random_state=0, refine=False, callback=callback).fit(X)
     assert len(homes) == 2
     monkeypatch.setattr(dask_rows, "WAIT_SECONDS", 2.0)
     model = lincode.dask.SCNN(5, **FEW, callback=lambda i: scale(0))
