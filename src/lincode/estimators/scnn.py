@@ -340,7 +340,9 @@ class SCNN(BaseSCNN):
                 "with warm_start=True, (n_components, n_features) must remain"
                 f" {self.components_.shape}, got {(m, p)}; set warm_start=False to start again."
             )
-        return Start(D=self.components_.astype(np.float64), C=self.encoder_.astype(np.float64))
+        D, C = (A.astype(np.float64) for A in (self.components_, self.encoder_))
+        # A refined encoder is far from the one that minimises E, and would be a worse start.
+        return Start(D=D, C=np.zeros_like(C) if self.refine else C)
 
     def _set_result(self, training: SCNNTraining, outcome: Outcome) -> None:
         """Set all fitted attributes except for those of the data and of the refinement."""
