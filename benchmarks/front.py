@@ -134,6 +134,7 @@ def sklearn_methods(data: Split, k: int) -> Iterator[Method]:
         return learner.components_
 
     D, seconds = best_dictionary(data, k, train)
+    D = D.astype(data.train.dtype)
     highest = float(np.abs(data.train[:1000] @ D.T).max())
     omp = lambda X: sklearn_encode(X, D, algorithm="omp", n_nonzero_coefs=k)  # noqa: E731
     yield Method("scikit-learn, omp", omp, D, seconds)

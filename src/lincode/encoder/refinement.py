@@ -97,8 +97,9 @@ class Directions:
             _, s, Vt = randomized_svd(X, min(N, n_max), n_iter=2, random_state=0)
             s2, V = s**2, Vt.T.astype(np.float64)
         V = V[:, s2 > MIN_EIGENVALUE * s2[0]]
-        Q = _missed_directions(np.vstack([network.C, network.D]), V)
-        V = np.hstack([V, Q[:, : n_max - V.shape[1]]])
+        if V.shape[1] < n_max:
+            Q = _missed_directions(np.vstack([network.C, network.D]), V)
+            V = np.hstack([V, Q[:, : n_max - V.shape[1]]])
         scale = float(np.sqrt(np.mean(row_squares(X))))
         return cls(np.ascontiguousarray(V, dtype=np.float32), scale if scale > 0 else 1.0)
 
@@ -113,9 +114,10 @@ def _missed_directions(W: Array, V: Array) -> Array:
     lengths = np.linalg.norm(W, axis=1, keepdims=True)
     W = W / np.where(lengths > 0, lengths, 1)
     W -= (W @ V) @ V.T
-    s2, E = scipy.linalg.eigh(W @ W.T)
+    is_tall = len(W) > W.shape[1]
+    s2, E = scipy.linalg.eigh(W.T @ W if is_tall else W @ W.T)
     kept = np.flatnonzero(s2 > MIN_MISSED)[::-1]
-    return np.asarray(W.T @ (E[:, kept] / np.sqrt(s2[kept])))
+    return E[:, kept] if is_tall else np.asarray(W.T @ (E[:, kept] / np.sqrt(s2[kept])))
 
 
 @dataclass(frozen=True)
