@@ -23,7 +23,7 @@ All of this is computed in float32, in an order that does not depend on the numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -59,9 +59,11 @@ AVERAGE_WEIGHT, AVERAGED_STEPS = 0.01, 10
 """The smallest weight of a step in the average network. That of step s is 1/(1 + s/10) at first."""
 THRESHOLD_WEIGHT, THRESHOLD_OUTPUTS = 0.1, 100_000
 """The weight of a batch in the threshold, and from how many outputs it is estimated."""
-IDLE_ROWS, GROWTH = 2000, 1.02
+IDLE_ROWS, GROWTH, MIN_OUTPUT = 2000, 1.02, 0.1
 """The encoder of a unit that was not used for this many rows is multiplied by the second number in
-every step, until the unit is used again. Restarts of such units had a larger error."""
+every step, until the unit is used again. Its largest output must be at least the third number times
+the mean code, because a unit that the rows do not reach would grow without limit. Restarts of
+unused units had a larger error."""
 MAX_ROTATED_FEATURES, N_DIRECTIONS = 2048, 1024
 """With more features than the first number, only the second number of directions is used."""
 MIN_EIGENVALUE, MIN_MISSED = 1e-10, 1e-6
@@ -183,14 +185,14 @@ def refine(
     """
     density, directions = gradients.density, gradients.directions
     held = HeldOutRows.of(held_out, directions)
-    start_r2, best = held.measure(gradients.average.copy(), density)
+    start_r2, best = held.measure(gradients.network().copy(), density)
     best_r2, level, n_failures = start_r2, 1 - start_r2, 0
     with ThreadPoolExecutor(n_threads) as pool:
         for n_steps, Y in enumerate(islice(batches, schedule.max_steps), start=1):
             gradients.step(Y, pool.map if n_threads > 1 else map)
             if n_steps % CHECK_STEPS and n_steps < schedule.max_steps:
                 continue
-            r2, network = held.measure(gradients.average, density)
+            r2, network = held.measure(gradients.network(), density)
             report(n_steps, r2)
             if r2 > best_r2:
                 best_r2, best = r2, network.copy()
@@ -203,12 +205,12 @@ def refine(
 
 def max_rows(p: int) -> int:
     """Return how many rows with p features are kept in memory for the steps."""
-    return MAX_ROW_BYTES // (4 * (p if p <= MAX_ROTATED_FEATURES else N_DIRECTIONS))
+    return MAX_ROW_BYTES // (4 * min(p, 8 * N_DIRECTIONS))  # wide rows are usually sparse
 
 
 def shuffled_batches(
     X: Rows, directions: Directions, batch_rows: int = BATCH_ROWS
-) -> Iterator[Array]:
+) -> Generator[Array, None, None]:
     """Yield batches of rotated rows in random order, without end."""
     N, rng = X.shape[0], np.random.RandomState(0)
     Y = np.empty((N, directions.V.shape[1]), np.float32)
@@ -259,6 +261,13 @@ class SparseGradients:
         V = self.directions.V.astype(np.float64)
         return np.ascontiguousarray(A @ V, dtype=np.float32)
 
+    def network(self) -> Network:
+        """Return the average network in the coordinates of the steps."""
+        if not self.positive_dict:
+            return self.average
+        V = self.directions.V
+        return replace(self.average, D=np.maximum(self.average.D @ V.T, 0) @ V)
+
     def in_features(self, network: Network) -> Network:
         """Return a network in the coordinates of the data."""
         V = self.directions.V.astype(np.float64).T
@@ -283,6 +292,7 @@ class SparseGradients:
         np.cumsum(used, out=starts[1:])
         order = np.argsort(columns, kind="stable")
         rows_of_units = np.repeat(np.arange(n), counts)[order]
+        level = MIN_OUTPUT * float(np.abs(values).mean()) if len(values) else np.inf
         values, back = values[order] / np.float32(n), back[order] / np.float32(n)
         self.n_steps += 1
         rate = RATE / np.sqrt(Y.shape[1]) * min(1, self.n_steps / WARM_UP_STEPS)
@@ -294,14 +304,16 @@ class SparseGradients:
         units = [(part.start, part.stop) for part in blocks(m, -(-m // UNIT_BLOCKS))]
         list(run(lambda part: _update(Y, R, *entries, *part, *weights, sizes), units))
         self.idle_rows = np.where(used > 0, 0, self.idle_rows + n)
-        self.C[self.idle_rows > IDLE_ROWS] *= np.float32(GROWTH)
+        idle = np.flatnonzero(self.idle_rows > IDLE_ROWS)
+        idle = idle[np.abs(Y @ self.C[idle].T).max(axis=0, initial=0) > level]
+        self.C[idle] *= np.float32(GROWTH)
         if self.positive_dict:
             self._make_positive()
         self.average = replace(average, rule=self.rule)
 
     def _follow_outputs(self, Z: Array) -> None:
         """Move the threshold towards that of the outputs Z."""
-        sample = Z.ravel()[:: max(1, Z.size // THRESHOLD_OUTPUTS)]
+        sample = Z[: -(-THRESHOLD_OUTPUTS // Z.shape[1])]
         rule = self.rule.matched(sample, self.density)
         weight = THRESHOLD_WEIGHT if self.n_steps > 0 else 1.0
         threshold = self.rule.threshold + weight * (rule.threshold - self.rule.threshold)

@@ -28,6 +28,7 @@ from lincode.encoder.calibration import (
 )
 from lincode.encoder.refinement import (
     Directions,
+    Refined,
     Schedule,
     SparseGradients,
     max_rows,
@@ -91,18 +92,21 @@ CODE_TOL, MAX_CODE_STEPS = 1e-6, 20_000
 number of accelerated steps."""
 READ_BYTES = 32 * 2**20
 """The size of the blocks in which samples that are not in memory are read."""
-MIN_HELD_OUT, MAX_HELD_OUT = 100, 2000
+MIN_HELD_OUT, MAX_HELD_OUT, MIN_SPLIT = 100, 2000, 50
 """With refinement, a tenth of the samples is held out; at least 100 (but no more than a fifth of
-all), and at most 2000."""
+all), and at most 2000. Fewer than 50 samples are not split."""
 MIN_ENCODER_R2 = 0.05
 """``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
 
 
 def held_out_rows(N: int, rng: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of rows that are held out, and of all others, in random order."""
+    """Return the indices of rows that are held out, and of all others, in random order.
+
+    If there are few rows, both are all rows.
+    """
     n = int(np.clip(N // 10, min(N // 5, MIN_HELD_OUT), MAX_HELD_OUT))
     order = rng.permutation(N)
-    return (order[:n], order[n:]) if n > 0 else (order, order)
+    return (order[:n], order[n:]) if N >= MIN_SPLIT else (order, order)
 
 
 class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -340,36 +344,44 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         self.noise_variance_ = trained.factor.ridge / stats.n
         self.optimality_ = trained.optimality
         self.n_replaced_atoms_ = trained.n_replaced
+        self._is_refined = False
+        indices = sample_indices(rows.shape[0], n_calibration_rows(len(C)))
+        X = rows.take(indices)
         if self.transform_algorithm in ENERGY:
             self.density_ = None
             network = Network(C, D, self._weights().thresholding)
             self._set_network(network, stats.used / stats.n, rows.dtype)
-            X = rows.take(sample_indices(rows.shape[0], n_calibration_rows(len(C))))
             S = network.rule.apply(np.ascontiguousarray(X @ C.astype(X.dtype).T))
             self.encoder_r2_ = explained_fraction(X, S, D)
             return
-        indices = sample_indices(rows.shape[0], n_calibration_rows(len(C)))
-        X, U = rows.take(indices), rows.take_codes(indices)
+        U = rows.take_codes(indices)
         Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
         self._calibrate(Z, X, C, D, past_weight)
 
     def _calibrate(self, Z: Array, X: Rows, C: Array, D: Array, past_weight: float = 0.0) -> None:
         """Set the network with the encoder C for outputs Z of the encoder and samples X."""
-        m, before = len(C), getattr(self, "threshold_", None)
-        rule = Thresholding("hard", positive=bool(self.positive_code))
-        if self._is_top_k:
-            rule = replace(rule, mode="top_k", k=self._n_nonzero(m))
+        m, network = len(C), Network(C, D, self._new_rule(len(C)))
         calibrated = calibrate(
-            Network(C, D, rule), Z, X, self._fraction(m), positive_dict=self.positive_dict
+            network, Z, X, self._fraction(m), positive_dict=bool(self.positive_dict)
         )
         network = calibrated.network
-        if past_weight > 0 and before is not None:
+        if past_weight > 0 and self.threshold_ is not None and self._is_calibrated():
             threshold = network.rule.threshold
-            threshold += past_weight * (before - threshold)
+            threshold += past_weight * (self.threshold_ - threshold)
             network = replace(network, rule=replace(network.rule, threshold=threshold))
         self.density_ = self.density
         self._set_network(network, calibrated.usage, X.dtype)
         self.encoder_r2_ = calibrated.r2
+
+    def _new_rule(self, m: int) -> Thresholding:
+        """Return how outputs are turned into codes, without the threshold."""
+        mode, k = ("top_k", self._n_nonzero(m)) if self._is_top_k else ("hard", 1)
+        return Thresholding(mode, k=k, positive=bool(self.positive_code))
+
+    def _is_calibrated(self) -> bool:
+        """Return whether the network belongs to the present density."""
+        same = self.density_ is not None and self.density_ == self.density
+        return same and self._is_top_k == (self.threshold_ is None)
 
     def _set_network(self, network: Network, usage: Array, dtype: Any) -> None:
         """Set the weights of the network. The largest entry of each atom becomes positive."""
@@ -420,11 +432,25 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
         n_threads = thread_count(self.n_jobs)
         refined = refine(gradients, batches, held_out, schedule, n_threads=n_threads, report=report)
-        C, rule = refined.network.C.astype(X.dtype), refined.network.rule
+        network, r2 = self._start_or(refined, held_out)
+        C, rule = network.C.astype(X.dtype), network.rule
         sample = X[sample_indices(X.shape[0], n_calibration_rows(len(C)))]
         usage = np.mean(rule.apply(np.ascontiguousarray(sample @ C.T)) != 0, axis=0)
-        self._set_network(refined.network, usage, X.dtype)
-        self.encoder_r2_ = refined.r2
+        self._set_network(network, usage, X.dtype)
+        self.encoder_r2_, self._is_refined = r2, True
+
+    def _start_or(self, refined: Refined, held_out: Rows) -> tuple[Network, float]:
+        """Return the present network if it reconstructs more than the refined one, and how much.
+
+        The refined network of wide samples has lost the directions that its steps do not use.
+        """
+        start = self._network()
+        Z = np.ascontiguousarray(held_out @ start.C.T.astype(held_out.dtype))
+        rule = start.rule.matched(Z, self._fraction(len(start.C)))
+        r2 = explained_fraction(held_out, rule.apply(Z), start.D)
+        if r2 > refined.r2:
+            return replace(start, rule=rule), r2
+        return refined.network, refined.r2
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
         """Adapt the threshold and the dictionary to X, and refine the network if ``refine=True``.
@@ -465,7 +491,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             held, others = held_out_rows(X.shape[0], np.random.RandomState(0))
             others = others[: max_rows(X.shape[1])]
         C, D = (A.astype(np.float64) for A in (self.encoder_, self.components_))
-        chosen = np.sort(others[: n_calibration_rows(len(C))])
+        chosen = np.sort(others)[sample_indices(len(others), n_calibration_rows(len(C)))]
         with blas_threads(thread_count(self.n_jobs)):
             Z = np.ascontiguousarray(X[chosen] @ C.astype(X.dtype).T)
             self._calibrate(Z, X[chosen], C, D)
@@ -510,14 +536,14 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         positive = bool(self.positive_code)
         if self.transform_algorithm == "paper":
             return self._weights().thresholding
-        if self.density_ is None or self.density_ != self.density:
+        if not self._is_calibrated():
             was = "with another algorithm" if self.density_ is None else f"for {self.density_}"
             raise InvalidInputError(
                 f"density is {self.density}, but the network was fitted {was}; call calibrate(X),"
                 " or fit again."
             )
         if self.threshold_ is None:
-            return Thresholding("top_k", k=int(self.density_), positive=positive)
+            return Thresholding("top_k", k=int(self.density), positive=positive)
         return Thresholding("hard", self.threshold_, positive=positive)
 
     # Codes
@@ -562,6 +588,12 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         """Return the codes of samples in memory."""
         self._check_parameters()
         algorithm = self.transform_algorithm
+        if algorithm in ENERGY and self.density_ is not None:
+            raise InvalidInputError(
+                f"transform_algorithm={algorithm!r} needs the network that minimises the energy,"
+                " but this one was calibrated for its encoder's codes; fit again with this"
+                " algorithm."
+            )
         X = self._check_coded_samples(X, algorithm)
         output = CodeOutput(X, len(self.encoder_), split=split, sparse=sparse)
         if algorithm in (*ENCODER, "paper"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -177,8 +177,8 @@ class MiniBatchSCNN(BaseSCNN):
         If above 0, one line per batch is printed.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each batch of the training that
-        minimises E. If it returns a true value, this training stops. See
-        :class:`lincode.callbacks.Checkpoint`.
+        minimises E. If it returns a true value, this training stops, and the refinement follows.
+        See :class:`lincode.callbacks.Checkpoint`.
 
     Attributes
     ----------
@@ -193,7 +193,8 @@ class MiniBatchSCNN(BaseSCNN):
         The density to which the network belongs; None with "exact" and "paper".
     encoder_r2_ : float
         The fraction of the data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the encoder's
-        codes explains, measured on samples that are held out from the refinement.
+        codes explains, measured on samples that are held out from the refinement, or with
+        ``partial_fit`` on samples that are new. If X is not in memory, they are a random sample.
     usage_ : array of shape (n_components,)
         The fraction of samples whose codes use each unit.
     alpha_ : float
@@ -245,6 +246,7 @@ class MiniBatchSCNN(BaseSCNN):
     }
     _training: OnlineTraining
     _gradients: SparseGradients | None
+    _is_refined: bool
 
     def __init__(
         self,
@@ -369,14 +371,15 @@ class MiniBatchSCNN(BaseSCNN):
             directions = gradients.directions
             if lazy is not None:
                 read = prefetch(lazy.shuffled_batches(n, self.max_iter, seed + 1))
-                batches: Iterator[Array] = map(directions.rotated, read)
+                batches: Generator[Array, None, None] = (directions.rotated(X) for X in read)
             elif limit >= N:
                 batches = shuffled_batches(sample, directions, n)
             else:
                 order = shuffled_indices(N, n, self.max_iter, seed + 1)
                 batches = (directions.rotated(X[np.sort(others[rows])]) for rows in order)
             schedule = Schedule(self.max_iter * -(-N // n), self.tol, self.max_no_improvement)
-            self._set_refined(gradients, batches, sample, held_out, schedule)
+            with closing(batches):  # this ends the thread that reads
+                self._set_refined(gradients, batches, sample, held_out, schedule)
 
     @unchanged_on_failure
     def partial_fit(self, X: Any, y: object = None) -> Self:
@@ -401,7 +404,8 @@ class MiniBatchSCNN(BaseSCNN):
         else:
             self._continue_training()
         training = self._training
-        if self.refine and training.n_seen >= n_start_rows(len(training.D)):
+        is_trained = not first and training.n_seen >= n_start_rows(len(training.D))
+        if self.refine and (is_trained or getattr(self, "_is_refined", False)):
             self._refine_batch(X)
         else:
             with blas_threads(matrix_threads(max(training.D.shape), training.n_threads)):
@@ -441,20 +445,24 @@ class MiniBatchSCNN(BaseSCNN):
         self._set_network(network, usage, X.dtype)
         self.encoder_r2_ += weight * (r2 - self.encoder_r2_)
         self._gradients = gradients
-        self._gradients_encoder = self.encoder_
         self._training.n_seen += X.shape[0]
         self._training.n_batches += 1
 
     def _is_present(self, gradients: SparseGradients) -> bool:
-        """Return whether the network is still the one that the refinement left."""
-        same = gradients.density == self._fraction(len(self.encoder_))
-        return same and self._gradients_encoder is self.encoder_
+        """Return whether the refinement belongs to the present parameters."""
+        rule, m = replace(gradients.rule, threshold=0.0), len(self.encoder_)
+        same = gradients.positive_dict == self.positive_dict and rule == self._new_rule(m)
+        return same and gradients.density == self._fraction(m)
+
+    def _calibrate(self, *args: Any) -> None:
+        super()._calibrate(*args)
+        self._gradients = None
 
     def _start_training(self, X: Rows, lengths: RowLengths, rng: np.random.RandomState) -> bool:
         """Resolve alpha and start from some samples; return whether alpha is too large."""
         p = X.shape[1]
         m = self._n_units(p)
-        self._gradients = None
+        self._gradients, self._is_refined = None, False
         too_large = self._set_alpha(lengths, m, p)
         start = self._new_start(lambda rows: dense(X[rows]), X.shape, rng)
         self._training = OnlineTraining(start.D, start.C, **self._training_parameters(m, p))

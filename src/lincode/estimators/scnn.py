@@ -123,7 +123,8 @@ class SCNN(BaseSCNN):
         This training stops when the energy decreases by at most ``tol`` in one iteration, relative
         to the energy or to its total decrease, whichever is smaller.
     warm_start : bool, default=False
-        Whether ``fit`` starts from the present dictionary and encoder.
+        Whether ``fit`` starts from the present dictionary, and with ``refine=False`` also from the
+        present encoder.
     n_jobs : int, default=None
         The number of threads, including those of the BLAS library. None means as many as the BLAS
         library uses, −1 means all cores. The result does not depend on it, except for rounding.
@@ -134,8 +135,8 @@ class SCNN(BaseSCNN):
         If above 0, one line per iteration is printed.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each iteration of the training that
-        minimises E. If it returns a true value, training stops and the result so far is kept. See
-        :class:`lincode.callbacks.Checkpoint`.
+        minimises E. If it returns a true value, this training stops, and the refinement follows.
+        See :class:`lincode.callbacks.Checkpoint`.
 
     Attributes
     ----------
@@ -190,7 +191,8 @@ class SCNN(BaseSCNN):
     Notes
     -----
     The parameters that begin with ``transform_``, ``split_sign`` and ``sparse_output`` can be
-    changed after ``fit``. After a change of ``density`` call ``calibrate``.
+    changed after ``fit``; only "exact" and "paper" must be set before. After a change of
+    ``density`` call ``calibrate``.
 
     The network of the paper is ``SCNN(m, alpha=λ, encoder_ridge=0, refine=False,
     transform_algorithm="paper")``.
@@ -362,8 +364,8 @@ class SCNN(BaseSCNN):
         return copy
 
     def _is_start(self, outcome: Outcome) -> bool:
-        """Return whether training made the default number of iterations before refinement."""
-        return outcome.reason is Reason.MAX_ITER and self.refine and self.max_iter is None
+        """Return whether training made all iterations before the refinement."""
+        return outcome.reason is Reason.MAX_ITER and bool(self.refine)
 
     def _warn_about_training(self, outcome: Outcome) -> None:
         if outcome.reason is Reason.MAX_ITER and not self._is_start(outcome):
