@@ -588,11 +588,10 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         """Return the codes of samples in memory."""
         self._check_parameters()
         algorithm = self.transform_algorithm
-        if algorithm in ENERGY and self.density_ is not None:
+        if algorithm == "paper" and self.density_ is not None:
             raise InvalidInputError(
-                f"transform_algorithm={algorithm!r} needs the network that minimises the energy,"
-                " but this one was calibrated for its encoder's codes; fit again with this"
-                " algorithm."
+                "transform_algorithm='paper' needs the encoder that minimises the energy, but this"
+                " one was calibrated; fit again with this algorithm."
             )
         X = self._check_coded_samples(X, algorithm)
         output = CodeOutput(X, len(self.encoder_), split=split, sparse=sparse)

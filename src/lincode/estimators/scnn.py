@@ -191,8 +191,8 @@ class SCNN(BaseSCNN):
     Notes
     -----
     The parameters that begin with ``transform_``, ``split_sign`` and ``sparse_output`` can be
-    changed after ``fit``; only "exact" and "paper" must be set before. After a change of
-    ``density`` call ``calibrate``.
+    changed after ``fit``; only "paper" must be set before. After a change of ``density`` call
+    ``calibrate``.
 
     The network of the paper is ``SCNN(m, alpha=λ, encoder_ridge=0, refine=False,
     transform_algorithm="paper")``.
