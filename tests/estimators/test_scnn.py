@@ -533,9 +533,9 @@ def test_a_fitted_network_survives_a_callback_that_fails(
 
 # Warnings: they point to the line of the user's program, and they say what helps
 
-NOISE = np.random.default_rng(0).standard_normal((40, 60))
+NOISE = np.random.default_rng(0).standard_normal((60, 100))
 """Fewer samples than features, which have nothing in common"""
-SMALL = NOISE.T * np.where(np.arange(40) == 20, 1e-9, 1)
+SMALL = NOISE.T * np.where(np.arange(60) == 20, 1e-9, 1)
 
 
 @pytest.mark.parametrize(
@@ -545,7 +545,7 @@ SMALL = NOISE.T * np.where(np.arange(40) == 20, 1e-9, 1)
         (lambda: SCNN(4, alpha=1e3).fit_transform(NOISE), "zero: alpha is 1e+03, but it must"),
         (lambda: SCNN(4).fit(0 * NOISE), "all codes will be zero: X is all zero"),
         (lambda: make_pipeline(StandardScaler(), SCNN(4, alpha=9)).fit(NOISE), "all codes will be"),
-        (lambda: SCNN(5, refine=False, encoder_ridge=0).fit(NOISE), "reconstruct only"),
+        (lambda: SCNN(5, random_state=0).fit(NOISE), "reconstruct only"),
         (lambda: SCNN(4, refine=False, random_state=0).fit(SMALL), "some features of X are so sm"),
     ],
 )
