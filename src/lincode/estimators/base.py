@@ -94,19 +94,16 @@ READ_BYTES = 32 * 2**20
 """The size of the blocks in which samples that are not in memory are read."""
 MIN_HELD_OUT, MAX_HELD_OUT, MIN_SPLIT = 100, 2000, 50
 """With refinement, a tenth of the samples is held out; at least 100 (but no more than a fifth of
-all), and at most 2000. Fewer than 50 samples are not split."""
+all), and at most 2000. With fewer than 50 samples there is no refinement."""
 MIN_ENCODER_R2 = 0.05
 """``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
 
 
 def held_out_rows(N: int, rng: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of rows that are held out, and of all others, in random order.
-
-    If there are few rows, both are all rows.
-    """
+    """Return the indices of rows that are held out, and of all others, in random order."""
     n = int(np.clip(N // 10, min(N // 5, MIN_HELD_OUT), MAX_HELD_OUT))
     order = rng.permutation(N)
-    return (order[:n], order[n:]) if N >= MIN_SPLIT else (order, order)
+    return order[:n], order[n:]
 
 
 class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -229,7 +226,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         if algorithm in ENERGY and self.refine:
             raise InvalidInputError(
                 f"transform_algorithm={algorithm!r} belongs to the energy that training minimises,"
-                " which refinement does not; set refine=False."
+                " which refinement does not; set refine=False and fit again."
             )
         if self.density != DEFAULT_DENSITY and self.alpha != "auto" and algorithm in ENERGY:
             raise InvalidInputError(
@@ -334,11 +331,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
     # The fitted network
 
-    def _set_trained(self, trained: Trained, rows: RowSource, past_weight: float = 0.0) -> None:
-        """Set the result of training, and calibrate the encoder on a sample of the rows.
-
-        ``past_weight`` is the weight of the threshold of earlier batches.
-        """
+    def _set_trained(self, trained: Trained, rows: RowSource) -> None:
+        """Set the result of training, and calibrate the encoder on a sample of the rows."""
         stats, D, C = trained.stats, trained.D, trained.C
         self.encoder_ridge_ = trained.ridge
         self.noise_variance_ = trained.factor.ridge / stats.n
@@ -356,21 +350,16 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             return
         U = rows.take_codes(indices)
         Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
-        self._calibrate(Z, X, C, D, past_weight)
+        self._calibrate(Z, X, C, D)
 
-    def _calibrate(self, Z: Array, X: Rows, C: Array, D: Array, past_weight: float = 0.0) -> None:
+    def _calibrate(self, Z: Array, X: Rows, C: Array, D: Array) -> None:
         """Set the network with the encoder C for outputs Z of the encoder and samples X."""
         m, network = len(C), Network(C, D, self._new_rule(len(C)))
         calibrated = calibrate(
             network, Z, X, self._fraction(m), positive_dict=bool(self.positive_dict)
         )
-        network = calibrated.network
-        if past_weight > 0 and self.threshold_ is not None and self._is_calibrated():
-            threshold = network.rule.threshold
-            threshold += past_weight * (self.threshold_ - threshold)
-            network = replace(network, rule=replace(network.rule, threshold=threshold))
         self.density_ = self.density
-        self._set_network(network, calibrated.usage, X.dtype)
+        self._set_network(calibrated.network, calibrated.usage, X.dtype)
         self.encoder_r2_ = calibrated.r2
 
     def _new_rule(self, m: int) -> Thresholding:
@@ -453,7 +442,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         return refined.network, refined.r2
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
-        """Adapt the threshold and the dictionary to X, and refine the network if ``refine=True``.
+        """Fit the threshold and the dictionary to X, and refine the network if ``refine=True``.
 
         Use it to change the density of a fitted network, or to adapt it to other data. Training,
         which takes longer, is not repeated.
@@ -462,7 +451,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             The samples. Without refinement, use samples that the network was not trained on if
-            there are any, because its outputs for the training samples are larger.
+            there are any, because its outputs for the training samples are larger. Fewer than 50
+            samples are not enough for a refinement.
         y : ignored
         density : float or int, default=None
             The new value of the parameter ``density``. None means that it remains.
@@ -487,7 +477,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         samples = check_samples(self, X, reset=False, allow_unobserved=True)
         X = self._predicted(samples.X)
         others = held = np.arange(X.shape[0])
-        if self.refine:
+        refines = self.refine and X.shape[0] >= MIN_SPLIT
+        if refines:
             held, others = held_out_rows(X.shape[0], np.random.RandomState(0))
             others = others[: max_rows(X.shape[1])]
         C, D = (A.astype(np.float64) for A in (self.encoder_, self.components_))
@@ -495,7 +486,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         with blas_threads(thread_count(self.n_jobs)):
             Z = np.ascontiguousarray(X[chosen] @ C.astype(X.dtype).T)
             self._calibrate(Z, X[chosen], C, D)
-            if self.refine:
+            if refines:
                 self._refine(X[np.sort(others)], X[np.sort(held)])
         return self
 

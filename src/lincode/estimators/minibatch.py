@@ -33,7 +33,13 @@ from lincode.encoder.refinement import (
     max_rows,
     shuffled_batches,
 )
-from lincode.estimators.base import DEFAULT_DENSITY, MAX_HELD_OUT, BaseSCNN, held_out_rows
+from lincode.estimators.base import (
+    DEFAULT_DENSITY,
+    MAX_HELD_OUT,
+    MIN_SPLIT,
+    BaseSCNN,
+    held_out_rows,
+)
 from lincode.estimators.validation import (
     Constraint,
     check_finite,
@@ -48,7 +54,7 @@ from lincode.estimators.validation import (
     warn_user,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.training.alternation import n_ridge_rows
+from lincode.training.alternation import Trained, n_ridge_rows
 from lincode.training.lazy_rows import LazyRows, RowSample, shuffled_indices
 from lincode.training.loop import Progress, Reason, with_callbacks
 from lincode.training.online import (
@@ -126,8 +132,8 @@ class MiniBatchSCNN(BaseSCNN):
         How ``transform`` computes codes.
 
         - "encoder": the largest outputs X Cᵀ, which costs one matrix product;
-        - "projection": the same non-zeros with the values of least squares. It costs little more
-          and reconstructs better;
+        - "projection": the same non-zeros with the values of least squares, where atoms that depend
+          on others get 0. It costs little more and reconstructs better;
         - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
           the encoder. The paper calls this re-learning;
         - "omp": orthogonal matching pursuit with as many non-zeros as the density says;
@@ -328,7 +334,8 @@ class MiniBatchSCNN(BaseSCNN):
         too_large = self._start_training(sample, lengths, rng)
         seed = int(rng.randint(2**31))
         held = others = np.arange(sample.shape[0])
-        if self.refine:
+        refines = self.refine and sample.shape[0] >= MIN_SPLIT
+        if refines:
             held, others = held_out_rows(sample.shape[0], rng)
         size = self._training.batch_size
         with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
@@ -345,7 +352,7 @@ class MiniBatchSCNN(BaseSCNN):
             progress = Progress(self, self.max_iter * -(-N // size), X, y)
             with closing(batches):  # this ends the thread that reads
                 self._learn_batches(batches, N, progress)
-            if self.refine:
+            if refines:
                 self._refine_batches(lazy, sample, others, sample[np.sort(held)], seed)
         progress.finish()
         self.n_iter_ = -(-self.n_samples_seen_ // N)
@@ -412,14 +419,21 @@ class MiniBatchSCNN(BaseSCNN):
                 if first:
                     training.choose_ridge(X, X.shape[0])
                 rows, trained = training.learn_and_finish(X, penalties)
-                n, total = X.shape[0], trained.stats.n
-                self._set_trained(trained, rows, 0.0 if first else max(1 - n / total, 0.0))
+                self._set_trained(trained, rows)
+                self._calibrate_on_recent(trained, X.shape[0])
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1
         self._report(Progress(self), None, self.n_steps_, started, X.shape[0])
         if first:
             self._warn_about_codes(alpha_is_too_large=too_large)
         return self
+
+    def _calibrate_on_recent(self, trained: Trained, n: int) -> None:
+        """Calibrate on the last samples, if the present batch of n samples is only a part."""
+        assert self._training.recent is not None
+        X, C = self._training.recent.rows()[0], trained.C
+        if X.shape[0] > n and self.density_ is not None:
+            self._calibrate(np.ascontiguousarray(X @ C.T.astype(X.dtype)), X, C, trained.D)
 
     def _refine_batch(self, X: Rows) -> None:
         """Refine the network by one batch. New samples measure it and determine its threshold."""

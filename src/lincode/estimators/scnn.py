@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lincode.core.arrays import dense
 from lincode.core.dictionary import Start
 from lincode.encoder.refinement import max_rows
-from lincode.estimators.base import DEFAULT_DENSITY, BaseSCNN, held_out_rows
+from lincode.estimators.base import DEFAULT_DENSITY, MIN_SPLIT, BaseSCNN, held_out_rows
 from lincode.estimators.validation import (
     FLAG,
     Constraint,
@@ -82,14 +82,14 @@ class SCNN(BaseSCNN):
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
         of the reconstruction error of the encoder's own codes. The training that minimises E is
         then short and only the start. False gives the network that minimises E, with a dictionary
-        and a threshold that are fitted to the codes of its encoder.
+        and a threshold that are fitted to the codes of its encoder; so do fewer than 50 samples.
     transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
             default="encoder"
         How ``transform`` computes codes.
 
         - "encoder": the largest outputs X Cᵀ, which costs one matrix product;
-        - "projection": the same non-zeros with the values of least squares. It costs little more
-          and reconstructs better;
+        - "projection": the same non-zeros with the values of least squares, where atoms that depend
+          on others get 0. It costs little more and reconstructs better;
         - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
           the encoder. The paper calls this re-learning;
         - "omp": orthogonal matching pursuit with as many non-zeros as the density says;
@@ -292,17 +292,18 @@ class SCNN(BaseSCNN):
         with blas_threads(matrix_threads(max(m, p), thread_count(self.n_jobs))):
             start = self._present_weights(m, p) if is_warm else self._first_weights(rows, rng)
             trained_rows, weights, sizes = rows, self._weights(), subset_sizes(N, p, m)
-            if self.refine:
+            refines = self.refine and N >= MIN_SPLIT
+            if refines:
                 held, others = held_out_rows(N, rng)
                 n = max(START_CODES // m, START_ROWS_PER_UNIT * m)
                 trained_rows = rows.subset(np.sort(others[:n]))
                 if weights.ridge is None:
                     ridge = choose_ridge_for(trained_rows, start.D, weights, N)
                     weights = replace(weights, ridge=ridge)
-            if self.refine or is_warm:
+            if refines or is_warm:
                 sizes = []
             trained_rows.set_codes(start.C, weights.thresholding)
-            max_iter = self.max_iter or (START_ITERATIONS if self.refine else MAX_ITERATIONS)
+            max_iter = self.max_iter or (START_ITERATIONS if refines else MAX_ITERATIONS)
             progress = Progress(self, max_iter * (len(sizes) + 1), X, y)
             training, outcome = train_in_stages(
                 trained_rows,
@@ -316,7 +317,7 @@ class SCNN(BaseSCNN):
                 progress=progress,
             )
             self._set_result(training, outcome)
-            if self.refine:
+            if refines:
                 refined = np.sort(others[: max_rows(p)])
                 self._refine(rows.take(refined), rows.take(np.sort(held)))
         progress.finish()

@@ -77,6 +77,8 @@ THRESHOLD_ROWS = 1000
 REPEATS = 5
 """How often ``partial_fit`` repeats the updates of the first batch and of large batches, because it
 sees a batch only once. Repeated updates by small batches would overfit."""
+RECENT_ROWS = 2000
+"""The number of rows of a stream that are kept, because a batch may be too small to calibrate."""
 MAX_SMOOTHING, SMOOTHING_ROWS = 0.5, 5000
 """The weight of the newest batch in the smoothed energy is its number of rows divided by 5000, at
 most 0.5, but at least that of the other batches."""
@@ -339,8 +341,8 @@ class OnlineTraining:
         If XᵀX would be too large, the encoder is fitted to the recent rows.
         """
         wide, n_seen = is_wide_stream(X.shape[1]), self.n_seen
-        if wide and self.recent is None:
-            self.recent = RecentRows(n_calibration_rows(len(self.D)))
+        if self.recent is None:
+            self.recent = RecentRows(n_calibration_rows(len(self.D)) if wide else RECENT_ROWS)
         rows = self.learn(X, penalties, keep_gram=not wide)
         repeats = REPEATS if n_seen == 0 or X.shape[0] >= self.batch_size else 1
         for _ in range(repeats - 1):
