@@ -322,3 +322,17 @@ def test_invalid_parameters_are_explained(
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         network(**parameters).fit(digits)
+
+
+def test_small_batches_after_others_do_no_harm(digits: Any) -> None:
+    """A batch of one sample is too small to calibrate, and a refined network stays refined."""
+    train, test = digits[:500], digits[500:]
+    stream = MiniBatchSCNN(32, density=0.2, random_state=0).partial_fit(train)
+    score = stream.score(test)
+    stream.partial_fit(train[:1])
+    assert stream.score(test) > score - 0.02
+    assert np.mean(stream.transform(test) != 0) == pytest.approx(0.2, rel=0.15)
+    refined = MiniBatchSCNN(32, density=0.2, random_state=0).fit(train)
+    score = refined.score(test)
+    refined.partial_fit(train[:20])
+    assert refined.score(test) > score - 0.02
