@@ -420,7 +420,7 @@ class MiniBatchSCNN(BaseSCNN):
                     training.choose_ridge(X, X.shape[0])
                 rows, trained = training.learn_and_finish(X, penalties)
                 self._set_trained(trained, rows)
-                self._calibrate_on_recent(trained, X.shape[0])
+                self._calibrate_on_recent(trained, X)
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1
         self._report(Progress(self), None, self.n_steps_, started, X.shape[0])
@@ -428,11 +428,11 @@ class MiniBatchSCNN(BaseSCNN):
             self._warn_about_codes(alpha_is_too_large=too_large)
         return self
 
-    def _calibrate_on_recent(self, trained: Trained, n: int) -> None:
-        """Calibrate on the last samples, if the present batch of n samples is only a part."""
+    def _calibrate_on_recent(self, trained: Trained, batch: Rows) -> None:
+        """Calibrate on the last samples, if the present batch is only a part of them."""
         assert self._training.recent is not None
-        X, C = self._training.recent.rows()[0], trained.C
-        if X.shape[0] > n and self.density_ is not None:
+        X, C = self._training.recent.rows()[0].astype(batch.dtype, copy=False), trained.C
+        if X.shape[0] > batch.shape[0] and self.density_ is not None:
             self._calibrate(np.ascontiguousarray(X @ C.T.astype(X.dtype)), X, C, trained.D)
 
     def _refine_batch(self, X: Rows) -> None:
