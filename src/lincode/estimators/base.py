@@ -80,7 +80,7 @@ ENERGY = ("exact", "paper")
 """The algorithms of ``transform`` whose codes belong to the energy that training minimises."""
 ALGORITHMS = (*ENCODER, "lasso", "omp", *ENERGY)
 DEFAULT_DENSITY = 0.1
-"""The default of density, chosen by ``benchmarks/density.py`` on eight kinds of data."""
+"""The default of density, chosen by ``benchmarks/density.py`` on six kinds of data."""
 ALPHA_DENSITY, ALPHA_EXPONENT = 0.1, 2 / 3
 """alpha="auto" is √m/p times the mean length of the samples for this density, and proportional to
 this power of 1/density. The trained codes are then two to four times as dense as those of the
