@@ -45,7 +45,7 @@ def refined(
     """Refine by default for 300 steps."""
     gradients = start_of(X, network, **options)
     batches = shuffled_batches(X, gradients.directions)
-    return refine(gradients, batches, held_out, schedule or Schedule(300))
+    return refine(network, gradients, batches, held_out, schedule or Schedule(300))
 
 
 def fraction(X: Any, network: Network) -> float:
@@ -124,15 +124,17 @@ def test_few_rows(n: int) -> None:
 )
 def test_steps_end_without_improvement(schedule: Schedule, checks: list[int]) -> None:
     X, C, D = problem()
-    gradients, found = start_of(X, Network(C, D, HARD)), []
+    network, found = Network(C, D, HARD), []
+    gradients = start_of(X, network)
     batches = shuffled_batches(X, gradients.directions)
-    refine(gradients, batches, X, schedule, report=lambda n_steps, r2: found.append(n_steps))
+    report = lambda n_steps, r2: found.append(n_steps)  # noqa: E731
+    refine(network, gradients, batches, X, schedule, report=report)
     assert found == checks
     assert gradients.n_steps == (checks[-1] if checks else 0)
 
 
 def test_schedule_grows_with_rows_and_units() -> None:
-    least = refinement.MIN_STEPS
+    least = refinement.DEFAULT_STEPS
     assert Schedule.of(100, 8).max_steps == least
     assert Schedule.of(100, least + 100).max_steps == least + 100
     assert Schedule.of(512 * (least + 200), least + 100).max_steps == least + 200

@@ -74,7 +74,9 @@ def test_held_out_samples_are_not_used_by_the_steps(
     used: list[Any] = []
     original = refinement.refine
 
-    def record(gradients: Any, batches: Any, held_out: Any, *args: Any, **options: Any) -> Any:
+    def record(
+        start: Any, gradients: Any, batches: Any, held_out: Any, *args: Any, **options: Any
+    ) -> Any:
         used.append((gradients.directions.rotated(held_out), next(batches)))
         return original(gradients, batches, held_out, *args, **options)
 

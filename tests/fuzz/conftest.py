@@ -11,7 +11,7 @@ from lincode.estimators import minibatch
 @pytest.fixture(autouse=True, scope="package")
 def _short_refinement() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refinement, "MIN_STEPS", 40)
+        patch.setattr(refinement, "DEFAULT_STEPS", 40)
         patch.setattr(refinement, "CHECK_STEPS", 10)
         patch.setattr(minibatch, "MIN_START_ROWS", 20)
         patch.setattr(minibatch, "START_ROWS_PER_UNIT", 1)

@@ -51,10 +51,6 @@ class Network:
     D: Array
     rule: Thresholding
 
-    def copy(self) -> Network:
-        """Return a copy with its own arrays."""
-        return Network(self.C.copy(), self.D.copy(), self.rule)
-
 
 @dataclass(frozen=True)
 class Calibrated:

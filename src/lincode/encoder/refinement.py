@@ -33,10 +33,10 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils.extmath import randomized_svd
 
-from lincode.core.arrays import Array, Rows, blocks, gram, row_squares
+from lincode.core.arrays import Array, Rows, blocks, gram, row_squares, sample_indices
 from lincode.core.compiler import compiled
 from lincode.core.threshold import compress_rows
-from lincode.encoder.calibration import Network
+from lincode.encoder.calibration import Network, explained_fraction
 
 BATCH_ROWS = 512
 """The number of rows of a step. For the same number of rows, 600 steps of 512 rows had a smaller
@@ -47,7 +47,7 @@ NOISE, MAX_NOISE = 3.0, 1e6
 """ν relative to the ridge of training; 1 and 10 had a larger error on most of seven kinds of data.
 The largest ν relative to the mean square of rows; more would overflow in float32.
 """
-MIN_STEPS = 1000
+DEFAULT_STEPS = 1000
 """By default there are at most this many steps, or as many as units, or one pass over the rows,
 whichever is the most."""
 CHECK_STEPS, TOL, PATIENCE = 100, 2e-3, 3
@@ -64,8 +64,9 @@ IDLE_ROWS, GROWTH, MIN_OUTPUT = 2000, 1.02, 0.1
 every step, until the unit is used again. Its largest output must be at least the third number times
 the mean code, because a unit that the rows do not reach would grow without limit. Restarts of
 unused units had a larger error."""
-MAX_ROTATED_FEATURES, N_DIRECTIONS = 2048, 1024
-"""With more features than the first number, only the second number of directions is used."""
+MAX_ROTATED_FEATURES, N_DIRECTIONS, DIRECTION_ROWS = 2048, 1024, 20_000
+"""With more features than the first number, only the second number of directions is used. They are
+computed from at most this number of rows."""
 MIN_EIGENVALUE, MIN_MISSED = 1e-10, 1e-6
 """Directions with a smaller eigenvalue of XᵀX, relative to the largest, are those of rounding. The
 weights of a network, of length 1, may lose this part of their squares."""
@@ -90,6 +91,7 @@ class Directions:
         XtX is that of earlier rows. Directions in which X is zero are left out, because steps in
         them would follow rounding errors, unless the network would lose a part of its weights.
         """
+        X = X[sample_indices(X.shape[0], DIRECTION_ROWS)]
         N, p = X.shape
         if p <= MAX_ROTATED_FEATURES:
             s2, V = scipy.linalg.eigh(gram(X) if XtX is None else gram(X) + XtX)
@@ -166,10 +168,11 @@ class Schedule:
     @classmethod
     def of(cls, N: int, m: int) -> Schedule:
         """Return the default for N rows and m units."""
-        return cls(max(MIN_STEPS, m, N // BATCH_ROWS))
+        return cls(max(DEFAULT_STEPS, m, N // BATCH_ROWS))
 
 
 def refine(
+    start: Network,
     gradients: SparseGradients,
     batches: Iterator[Array],
     held_out: Rows,
@@ -180,13 +183,16 @@ def refine(
 ) -> Refined:
     """Do steps by batches of rotated rows, and return the best network for held-out rows.
 
-    After every check, ``report(n_steps, r2)`` is called. BLAS must use one thread, because
+    This may be the start, of which the directions of the steps may have lost a part. After every
+    check, ``report(n_steps, r2)`` is called. BLAS must use one thread, because
     thresholds would magnify different rounding errors.
     """
     density, directions = gradients.density, gradients.directions
     held = HeldOutRows.of(held_out, directions)
-    start_r2, best = held.measure(gradients.network().copy(), density)
-    best_r2, level, n_failures = start_r2, 1 - start_r2, 0
+    Z = np.ascontiguousarray(held_out @ start.C.T.astype(held_out.dtype))
+    best = replace(start, rule=start.rule.matched(Z, density))
+    best_r2 = start_r2 = explained_fraction(held_out, best.rule.apply(Z), start.D)
+    level, n_failures = 1 - start_r2, 0
     with ThreadPoolExecutor(n_threads) as pool:
         for n_steps, Y in enumerate(islice(batches, schedule.max_steps), start=1):
             gradients.step(Y, pool.map if n_threads > 1 else map)
@@ -195,12 +201,12 @@ def refine(
             r2, network = held.measure(gradients.network(), density)
             report(n_steps, r2)
             if r2 > best_r2:
-                best_r2, best = r2, network.copy()
+                best_r2, best = r2, gradients.in_features(network)
             n_failures = 0 if 1 - r2 < (1 - schedule.tol) * level else n_failures + 1
             level = min(level, 1 - r2)
             if n_failures == schedule.patience:
                 break
-    return Refined(gradients.in_features(best), best_r2, start_r2)
+    return Refined(best, best_r2, start_r2)
 
 
 def max_rows(p: int) -> int:

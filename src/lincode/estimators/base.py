@@ -28,7 +28,6 @@ from lincode.encoder.calibration import (
 )
 from lincode.encoder.refinement import (
     Directions,
-    Refined,
     Schedule,
     SparseGradients,
     max_rows,
@@ -72,8 +71,6 @@ from lincode.training.rows import RowSource
 from lincode.training.threads import blas_threads, matrix_threads, prefetch, thread_count
 
 Take = Callable[[NDArray[np.intp]], Array]
-GREEDY = ("omp", "ols")
-"""The algorithms of ``sparse_encode`` with a given number of non-zeros."""
 ENCODER = ("encoder", "projection")
 """The algorithms of ``transform`` whose support the encoder chooses."""
 ENERGY = ("exact", "paper")
@@ -331,8 +328,11 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
     # The fitted network
 
-    def _set_trained(self, trained: Trained, rows: RowSource) -> None:
-        """Set the result of training, and calibrate the encoder on a sample of the rows."""
+    def _set_trained(self, trained: Trained, rows: RowSource, recent: Rows = None) -> None:
+        """Set the result of training, and calibrate the encoder on a sample of the rows.
+
+        ``recent`` are more rows, if the row source has only the last batch of a stream.
+        """
         stats, D, C = trained.stats, trained.D, trained.C
         self.encoder_ridge_ = trained.ridge
         self.noise_variance_ = trained.factor.ridge / stats.n
@@ -348,8 +348,11 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             S = network.rule.apply(np.ascontiguousarray(X @ C.astype(X.dtype).T))
             self.encoder_r2_ = explained_fraction(X, S, D)
             return
-        U = rows.take_codes(indices)
-        Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
+        if recent is None:
+            U = rows.take_codes(indices)
+            Z = leave_one_out_outputs(X, U, C, stats.UtX, stats.n, trained.factor)
+        else:
+            X, Z = recent, np.ascontiguousarray(recent @ C.T.astype(recent.dtype))
         self._calibrate(Z, X, C, D)
 
     def _calibrate(self, Z: Array, X: Rows, C: Array, D: Array) -> None:
@@ -420,26 +423,20 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
                 print(f"[{name}] {n_steps} steps of refinement, {r2:.2%} reconstructed", flush=True)
 
         n_threads = thread_count(self.n_jobs)
-        refined = refine(gradients, batches, held_out, schedule, n_threads=n_threads, report=report)
-        network, r2 = self._start_or(refined, held_out)
-        C, rule = network.C.astype(X.dtype), network.rule
+        refined = refine(
+            self._network(),
+            gradients,
+            batches,
+            held_out,
+            schedule,
+            n_threads=n_threads,
+            report=report,
+        )
+        C, rule = refined.network.C.astype(X.dtype), refined.network.rule
         sample = X[sample_indices(X.shape[0], n_calibration_rows(len(C)))]
         usage = np.mean(rule.apply(np.ascontiguousarray(sample @ C.T)) != 0, axis=0)
-        self._set_network(network, usage, X.dtype)
-        self.encoder_r2_, self._is_refined = r2, True
-
-    def _start_or(self, refined: Refined, held_out: Rows) -> tuple[Network, float]:
-        """Return the present network if it reconstructs more than the refined one, and how much.
-
-        The refined network of wide samples has lost the directions that its steps do not use.
-        """
-        start = self._network()
-        Z = np.ascontiguousarray(held_out @ start.C.T.astype(held_out.dtype))
-        rule = start.rule.matched(Z, self._fraction(len(start.C)))
-        r2 = explained_fraction(held_out, rule.apply(Z), start.D)
-        if r2 > refined.r2:
-            return replace(start, rule=rule), r2
-        return refined.network, refined.r2
+        self._set_network(refined.network, usage, X.dtype)
+        self.encoder_r2_, self._is_refined = refined.r2, True
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
         """Fit the threshold and the dictionary to X, and refine the network if ``refine=True``.
@@ -523,7 +520,6 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
     def _rule(self) -> Thresholding:
         """Return how the outputs of the encoder are turned into codes."""
-        check_is_fitted(self)
         positive = bool(self.positive_code)
         if self.transform_algorithm == "paper":
             return self._weights().thresholding

@@ -54,7 +54,7 @@ from lincode.estimators.validation import (
     warn_user,
 )
 from lincode.exceptions import InvalidInputError
-from lincode.training.alternation import Trained, n_ridge_rows
+from lincode.training.alternation import n_ridge_rows
 from lincode.training.lazy_rows import LazyRows, RowSample, shuffled_indices
 from lincode.training.loop import Progress, Reason, with_callbacks
 from lincode.training.online import (
@@ -419,21 +419,17 @@ class MiniBatchSCNN(BaseSCNN):
                 if first:
                     training.choose_ridge(X, X.shape[0])
                 rows, trained = training.learn_and_finish(X, penalties)
-                self._set_trained(trained, rows)
-                self._calibrate_on_recent(trained, X)
+                assert training.recent is not None
+                recent = None
+                if len(training.recent.batches) > 1:
+                    recent = training.recent.rows()[0].astype(X.dtype, copy=False)
+                self._set_trained(trained, rows, recent)
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1
         self._report(Progress(self), None, self.n_steps_, started, X.shape[0])
         if first:
             self._warn_about_codes(alpha_is_too_large=too_large)
         return self
-
-    def _calibrate_on_recent(self, trained: Trained, batch: Rows) -> None:
-        """Calibrate on the last samples, if the present batch is only a part of them."""
-        assert self._training.recent is not None
-        X, C = self._training.recent.rows()[0].astype(batch.dtype, copy=False), trained.C
-        if X.shape[0] > batch.shape[0] and self.density_ is not None:
-            self._calibrate(np.ascontiguousarray(X @ C.T.astype(X.dtype)), X, C, trained.D)
 
     def _refine_batch(self, X: Rows) -> None:
         """Refine the network by one batch. New samples measure it and determine its threshold."""
@@ -442,7 +438,7 @@ class MiniBatchSCNN(BaseSCNN):
             if gradients is None or not self._is_present(gradients):
                 gradients = self._new_gradients(X, self._training.XtX)
             held = HeldOutRows.of(X, gradients.directions)
-            r2, measured = held.measure(gradients.average, gradients.density)
+            r2, measured = held.measure(gradients.network(), gradients.density)
             weight = min(1.0, X.shape[0] / MAX_HELD_OUT)
             run = partial(ordered_map, n_threads=thread_count(self.n_jobs))
             repeats = REPEATS if X.shape[0] >= BATCH_ROWS else 1

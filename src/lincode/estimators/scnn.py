@@ -82,7 +82,8 @@ class SCNN(BaseSCNN):
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
         of the reconstruction error of the encoder's own codes. The training that minimises E is
         then short and only the start. False gives the network that minimises E, with a dictionary
-        and a threshold that are fitted to the codes of its encoder; so do fewer than 50 samples.
+        and a threshold that are fitted to the codes of its encoder. Fewer than 50 samples are not
+        refined.
     transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
             default="encoder"
         How ``transform`` computes codes.

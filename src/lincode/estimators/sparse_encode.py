@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from lincode.core.arrays import Array, Rows
-from lincode.estimators.base import GREEDY, DictionaryTransformer
+from lincode.estimators.base import DictionaryTransformer
 from lincode.estimators.codes import LASSO, CodeOutput, make_coder, unfinished_message, write_codes
 from lincode.estimators.validation import (
     FLAG,
@@ -31,6 +31,8 @@ from lincode.exceptions import InvalidInputError
 from lincode.training.threads import blas_threads, matrix_threads, thread_count
 
 ADVICE = "Divide X and the dictionary by {0}, and alpha by its square: the codes remain the same."
+GREEDY = ("omp", "ols")
+"""The algorithms with a given number of non-zeros."""
 CONSTRAINTS = {
     "algorithm": choice(*LASSO, *GREEDY, "threshold"),
     "n_nonzero_coefs": either(choice(None), number(1, integer=True)),
