@@ -78,7 +78,7 @@ def test_held_out_samples_are_not_used_by_the_steps(
         start: Any, gradients: Any, batches: Any, held_out: Any, *args: Any, **options: Any
     ) -> Any:
         used.append((gradients.directions.rotated(held_out), next(batches)))
-        return original(gradients, batches, held_out, *args, **options)
+        return original(start, gradients, batches, held_out, *args, **options)
 
     monkeypatch.setattr(base, "refine", record)
     clone(scnn).fit(digits[:500])
