@@ -101,61 +101,80 @@ def penalty_factors(missing: NDArray[np.bool_]) -> Array:
 
 
 @dataclass(frozen=True)
-class ObservedEntries:
-    """What the observed entries of X, which has NaN elsewhere, say about the scale of the rows."""
+class ObservedSums:
+    """Sums over the observed entries of rows, which have NaN elsewhere. They can be added."""
 
     largest: float
     """The largest absolute value; infinite if an entry is"""
     counts: Array
     """The number of observed entries of each column"""
-    means: Array
-    """The mean of the observed entries of each column"""
-    lengths: RowLengths
-    """The squares of missing entries are replaced by the mean square of their column"""
-    empty: NDArray[np.bool_]
-    """Which rows have no observed entry"""
+    sums: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, X: Array) -> ObservedSums:
+        """Return the sums of the rows X."""
+        largest, sums = 0.0, np.zeros((3, X.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows in blocks(X.shape[0], max(1, SCAN_ENTRIES // X.shape[1])):
+                missing = np.isnan(X[rows])
+                block = np.where(missing, 0, X[rows]).astype(np.float64)
+                largest = max(largest, float(np.abs(block).max(initial=0)))
+                sums += (~missing).sum(axis=0), block.sum(axis=0), (block**2).sum(axis=0)
+        return cls(largest, *sums)
+
+    def __add__(self, other: ObservedSums) -> ObservedSums:
+        return ObservedSums(
+            max(self.largest, other.largest),
+            self.counts + other.counts,
+            self.sums + other.sums,
+            self.squares + other.squares,
+        )
+
+    @property
+    def means(self) -> Array:
+        """The mean of the observed entries of each column"""
+        return np.asarray(self.sums / np.maximum(self.counts, 1))
+
+    @property
+    def mean_squares(self) -> Array:
+        """The mean square of the observed entries of each column"""
+        return np.asarray(self.squares / np.maximum(self.counts, 1))
 
 
-def scan_observed(X: Array) -> ObservedEntries:
-    """Measure the observed entries of X in two passes over the rows."""
-    N, p = X.shape
-    sums, squares, counts = np.zeros(p), np.zeros(p), np.zeros(p)
-    largest, empty = 0.0, np.zeros(N, dtype=bool)
-    parts = blocks(N, max(1, SCAN_ENTRIES // p))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for rows in parts:
-            missing = np.isnan(X[rows])
-            block = np.where(missing, 0, X[rows]).astype(np.float64)
-            largest = max(largest, float(np.abs(block).max(initial=0)))
-            empty[rows] = missing.all(axis=1)
-            counts += (~missing).sum(axis=0)
-            sums += block.sum(axis=0)
-            squares += (block**2).sum(axis=0)
-    n = np.maximum(counts, 1)
+def observed_lengths(X: Array, mean_squares: Array) -> RowLengths:
+    """Return the row lengths, with ``mean_squares`` of the columns for missing entries."""
     longest = total = 0.0
-    for rows in parts if np.isfinite(squares).all() else []:
-        missing = np.isnan(X[rows])
-        entries = np.where(missing, squares / n, X[rows].astype(np.float64) ** 2)
-        norms = np.sqrt(entries.sum(axis=1))[~empty[rows]]
-        longest = max(longest, float(norms.max(initial=0)))
-        total += float(norms.sum())
-    lengths = RowLengths(longest, total / max(int((~empty).sum()), 1))
-    return ObservedEntries(largest, counts, sums / n, lengths, empty)
+    for rows in blocks(X.shape[0], max(1, SCAN_ENTRIES // X.shape[1])):
+        entries = np.where(np.isnan(X[rows]), mean_squares, X[rows].astype(np.float64) ** 2)
+        lengths = np.sqrt(entries.sum(axis=1))
+        longest, total = max(longest, float(lengths.max())), total + float(lengths.sum())
+    return RowLengths(longest, total / X.shape[0])
 
 
-def fill_missing(X: Array, missing: NDArray[np.bool_], means: Array) -> None:
-    """Overwrite the missing entries of X by a linear prediction from the observed ones.
+def moment_rows(N: int, p: int) -> NDArray[np.intp]:
+    """Return the indices of the rows from which the second moments are estimated."""
+    return sample_indices(N, max(MOMENT_ROWS, MOMENT_ROWS_PER_FEATURE * p))
 
-    It starts from the means of the columns. The second moments of a sample of the rows and the
-    prediction of its missing entries are then computed in turn; all rows are predicted at the end.
+
+def estimate_moments(X: Array, means: Array) -> SecondMoments:
+    """Return the second moments of rows with missing entries (NaN).
+
+    Their prediction starts from the means of the columns. The second moments and the prediction
+    are then computed in turn.
     """
-    N, p = X.shape
-    sample = sample_indices(N, max(MOMENT_ROWS, MOMENT_ROWS_PER_FEATURE * p))
-    rows, holes = X[sample], missing[sample]
-    np.copyto(rows, means.astype(X.dtype), where=holes)
+    missing = np.isnan(X)
+    X = np.where(missing, means.astype(X.dtype), X)
     for _ in range(MOMENT_ROUNDS):
-        predict_rows(rows, holes, second_moments(rows))
-    predict_rows(X, missing, second_moments(rows))
+        predict_rows(X, missing, second_moments(X))
+    return second_moments(X)
+
+
+def fill_rows(X: Array, moments: SecondMoments) -> tuple[Array, Array]:
+    """Return a copy of X with a prediction of missing entries, and the penalties of the rows."""
+    X, missing = np.array(X, order="C"), np.isnan(X)
+    predict_rows(X, missing, moments)
+    return X, penalty_factors(missing)
 
 
 def predict_rows(X: Array, missing: NDArray[np.bool_], moments: SecondMoments) -> None:

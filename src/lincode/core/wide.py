@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,12 @@ MapBlocks = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 class IterativeFactor(EncoderFactor):
     """XtX + ρ I as products with X. The equations of the C step are solved iteratively."""
 
-    X: Rows
+    gram_product: Callable[[Array, bool], Array]
+    """Computes XtX V, as the function below; the rows may be anywhere"""
+    product_square: Callable[[Array], float]
+    """Computes ‖X V‖²"""
+    dtype: np.dtype[np.floating]
+    """The dtype of X"""
     trace: float
     column_norms: Array
     rank: int
@@ -58,10 +64,24 @@ class IterativeFactor(EncoderFactor):
     @classmethod
     def of(cls, X: Rows, map_blocks: MapBlocks = map) -> IterativeFactor:
         """Return the factor of the rows X."""
-        squares, sparse = column_squares(X), scipy.sparse.issparse(X)
-        n_rows = int(np.count_nonzero(np.diff(X.indptr))) if sparse else X.shape[0]
+        products = partial(gram_product, X), partial(product_square, X)
+        return cls.of_products(*products, X.dtype, column_sums(X), map_blocks)
+
+    @classmethod
+    def of_products(
+        cls,
+        gram_product: Callable[[Array, bool], Array],
+        product_square: Callable[[Array], float],
+        dtype: np.dtype[np.floating],
+        sums: Array,
+        map_blocks: MapBlocks = map,
+    ) -> IterativeFactor:
+        """Return the factor of rows of which only products and ``column_sums`` are known."""
+        squares, n_rows = sums[:-1], int(sums[-1])
         return cls(
-            X=X,
+            gram_product=gram_product,
+            product_square=product_square,
+            dtype=dtype,
             trace=float(squares.sum()),
             column_norms=np.sqrt(squares),
             rank=min(n_rows, int(np.count_nonzero(squares))),
@@ -88,7 +108,8 @@ class IterativeFactor(EncoderFactor):
         if not C.any():
             return 0.0
         units = _unit_blocks(len(C))
-        squares = self.map_blocks(lambda units: self._square(_columns(C, units)), units)
+        assert self.left_out is None
+        squares = self.map_blocks(lambda units: self.product_square(_columns(C, units)), units)
         return float(sum(squares) + self.ridge * np.vdot(C, C))
 
     def project(self, C: Array) -> Array:
@@ -116,13 +137,11 @@ class IterativeFactor(EncoderFactor):
         return max(float(np.vdot(G, UtU @ G)) - explained, 0.0)
 
     def n_parameters(self, ridge: float) -> float:
-        # With random signs g, V = Xᵀ g has E[Vᵀ f(XtX) V] = tr(XtX f(XtX)).
-        rng, V = np.random.RandomState(0), np.zeros((len(self.column_norms), N_PROBES))
-        for X in _row_blocks(self.X, exact=True):
-            V += X.T @ _signs(rng, (X.shape[0], N_PROBES))
-        return float(
-            np.vdot(V, replace(self, ridge=ridge).solve(V.T, None, PROBE_TOL).T) / N_PROBES
-        )
+        # With random signs G, E⟨G, M G⟩ = tr M for M = (XtX + ρ I)⁻¹ XtX.
+        G = _signs(np.random.RandomState(0), (len(self.column_norms), N_PROBES))
+        B = replace(self, ridge=0.0).product(G.T)
+        C = replace(self, ridge=ridge).solve(B, None, PROBE_TOL)
+        return float(np.vdot(G.T, C) / N_PROBES)
 
     def _map(self, function: Callable[[slice], Array], shape: tuple[int, ...]) -> Array:
         """Apply a function to blocks of units. It returns the units as columns."""
@@ -132,24 +151,9 @@ class IterativeFactor(EncoderFactor):
         return out
 
     def _times(self, V: Array, *, exact: bool = False) -> Array:
-        """Compute (XtX + ρ I) V for V of shape (p, k).
-
-        Rows are multiplied in their own dtype, or in float64 if ``exact``. The sum over blocks is
-        in float64.
-        """
-        out = self.ridge * V
-        for X in _row_blocks(self.X, exact=exact):
-            out += X.T @ (X @ V.astype(X.dtype, copy=False))
-        if self.left_out is not None:
-            for X in _row_blocks(self.left_out, exact=exact):
-                out -= X.T @ (X @ V.astype(X.dtype, copy=False))
-        return out
-
-    def _square(self, V: Array) -> float:
-        """Compute ‖X V‖²."""
-        assert self.left_out is None
-        products = (X @ V.astype(X.dtype, copy=False) for X in _row_blocks(self.X))
-        return sum(float(np.sum(np.square(Y, dtype=np.float64))) for Y in products)
+        """Compute (XtX + ρ I) V for V of shape (p, k)."""
+        out = self.gram_product(V, exact) + self.ridge * V
+        return out if self.left_out is None else out - gram_product(self.left_out, V, exact)
 
     def _solve(self, B: Array, start: Array | None, tol: float) -> Array:
         """Solve for the columns of B, from a start that is overwritten.
@@ -159,7 +163,7 @@ class IterativeFactor(EncoderFactor):
         their precision has no meaning.
         """
         tol = tol if self.ridge > 0 else NO_RIDGE_TOL * tol
-        tol = max(tol, MIN_TOL, 10 * float(np.finfo(self.X.dtype).eps))
+        tol = max(tol, MIN_TOL, 10 * float(np.finfo(self.dtype).eps))
         scale = 1 / (self.column_norms**2 + self.ridge) if self.ridge > 0 else np.ones(len(B))
         V = np.zeros_like(B) if start is None else start
         R = B - self._times(V) if V.any() else B.copy()
@@ -172,6 +176,30 @@ class IterativeFactor(EncoderFactor):
             target=tol**2 * row_products(B.T, B.T * scale),
         )
         return V
+
+
+def gram_product(X: Rows, V: Array, exact: bool = False) -> Array:
+    """Compute XtX V for V of shape (p, k).
+
+    Rows are multiplied in their own dtype, or in float64 if ``exact``. The sum over blocks is in
+    float64.
+    """
+    out = np.zeros_like(V)
+    for block in _row_blocks(X, exact=exact):
+        out += block.T @ (block @ V.astype(block.dtype, copy=False))
+    return out
+
+
+def product_square(X: Rows, V: Array) -> float:
+    """Compute ‖X V‖²."""
+    products = (block @ V.astype(block.dtype, copy=False) for block in _row_blocks(X))
+    return sum(float(np.sum(np.square(Y, dtype=np.float64))) for Y in products)
+
+
+def column_sums(X: Rows) -> Array:
+    """Return ‖X[:, k]‖² of each column, followed by the number of rows that are not empty."""
+    n = np.count_nonzero(np.diff(X.indptr)) if scipy.sparse.issparse(X) else X.shape[0]
+    return np.append(column_squares(X), n)
 
 
 def _row_blocks(X: Rows, *, exact: bool = False) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from lincode.core.arrays import Array, RowLengths, Rows, is_lazy, sample_indices
 from lincode.core.dictionary import Start, start_from_data, start_from_dictionary
 from lincode.core.energy import lam_max
 from lincode.core.lasso import Coder, EnergyCoder
-from lincode.core.missing import IncompleteCoder, SecondMoments, predict_rows
+from lincode.core.missing import IncompleteCoder, SecondMoments, fill_rows
 from lincode.core.threshold import Thresholding, n_calibration_rows
 from lincode.encoder.calibration import (
     Network,
@@ -263,9 +263,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         float
         """
         self._check_parameters()
+        lengths, p = self._row_lengths(X)
+        return lam_max(lengths.longest, self._n_units(p), p)
+
+    def _row_lengths(self, X: Any) -> tuple[RowLengths, int]:
+        """Return the row lengths of the samples, and the number of features."""
         samples = check_samples(None, X, reset=False)
-        p = samples.X.shape[1]
-        return lam_max(samples.lengths.longest, self._n_units(p), p)
+        return samples.lengths, samples.X.shape[1]
 
     def _n_units(self, n_features: int) -> int:
         return int(n_features if self.n_components is None else self.n_components)
@@ -604,7 +608,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             if not issparse(X):
                 largest = float(np.fmax.reduce(np.abs(X), axis=None, initial=0))  # ignores NaN
                 self._warn_about_empty(X)
-        check_scale(X, largest)
+        check_scale(X.dtype, largest)
         return self._predicted(X) if algorithm in ("exact", "projection") else X
 
     def _warn_about_empty(self, X: Array) -> None:
@@ -634,10 +638,8 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         """
         if issparse(X) or not np.isnan(X).any():
             return X
-        X, missing = np.array(X, order="C"), np.isnan(X)
         atoms = np.sqrt(self.usage_)[:, None] * self.components_.astype(np.float64)
-        predict_rows(X, missing, SecondMoments.of_factor(atoms))
-        return X
+        return fill_rows(X, SecondMoments.of_factor(atoms))[0]
 
     def _solve(self, X: Rows, algorithm: str, lam: float, output: CodeOutput) -> None:
         """Write the codes of "lasso", "omp" and "exact"."""
@@ -694,12 +696,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         float
         """
         check_is_fitted(self)
+        squares, fractions = np.array(self._score_parts(X)).T
+        return float(squares @ fractions / squares.sum()) if squares.any() else 0.0
+
+    def _score_parts(self, X: Any) -> list[tuple[float, float]]:
+        """Return the results of ``_score_part`` for all samples."""
         parts = prefetch(LazyRows(X).blocks(READ_BYTES)) if is_lazy(X) else [(None, X)]
-        explained = total = 0.0
-        for _, part in parts:
-            squares, fraction = self._score_part(part)
-            explained, total = explained + squares * fraction, total + squares
-        return explained / total if total > 0 else 0.0
+        return [self._score_part(part) for _, part in parts]
 
     def _score_part(self, X: Any) -> tuple[float, float]:
         """Return ‖X‖² of samples in memory, and the fraction of it that is reconstructed."""

@@ -520,7 +520,7 @@ class MiniBatchSCNN(BaseSCNN):
             largest, longest = max(block_largest, largest), max(lengths.longest, longest)
             total += lengths.mean * block.shape[0]
             sample.add(block)
-        check_scale(X, largest)
+        check_scale(X.dtype, largest)
         return sample.result(), RowLengths(longest, total / X.shape[0])
 
     def _learn_batches(self, batches: Batches, N: int, progress: Progress) -> None:

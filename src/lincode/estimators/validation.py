@@ -21,11 +21,12 @@ from sklearn.utils.validation import validate_data
 
 from lincode.core.arrays import Array, RowLengths, Rows, canonical_rows, is_lazy, scan_rows
 from lincode.core.missing import (
+    ObservedSums,
     SecondMoments,
-    fill_missing,
-    penalty_factors,
-    predict_rows,
-    scan_observed,
+    estimate_moments,
+    fill_rows,
+    moment_rows,
+    observed_lengths,
 )
 from lincode.exceptions import InvalidInputError
 
@@ -251,17 +252,17 @@ def check_scaled_rows(
     largest = largest_entry(X)
     if not math.isfinite(largest):
         check_finite(estimator, X)
-    check_scale(X, largest, advice)
+    check_scale(X.dtype, largest, advice)
     return X
 
 
-def check_scale(X: Rows, largest: float, advice: str = RESCALE_ADVICE) -> None:
+def check_scale(dtype: Any, largest: float, advice: str = RESCALE_ADVICE) -> None:
     """Check that squares of X, whose largest absolute value is given, are representable."""
-    low, high = representable(X.dtype)
+    low, high = representable(dtype)
     if largest != 0 and not low <= largest <= high:
         raise InvalidInputError(
             f"the largest absolute value of X must be between {low:.0e} and {high:.0e}, because"
-            f" {X.dtype} cannot represent the squares of other values; got {largest:.3g}."
+            f" {dtype} cannot represent the squares of other values; got {largest:.3g}."
             f" {advice.format(f'{largest:.3g}')}"
         )
 
@@ -297,12 +298,9 @@ class Samples:
         """
         if self.means is None:
             return self.X, None
-        X, missing = np.array(self.X, order="C"), np.isnan(self.X)
         if moments is None:
-            fill_missing(X, missing, self.means)
-        else:
-            predict_rows(X, missing, moments)
-        return X, penalty_factors(missing)
+            moments = estimate_moments(self.X[moment_rows(*self.X.shape)], self.means)
+        return fill_rows(self.X, moments)
 
 
 def check_samples(
@@ -316,24 +314,36 @@ def check_samples(
     X = check_rows(estimator, X, reset=reset, check_finite=False)
     largest, lengths = scan_rows(X)
     if math.isfinite(lengths.mean):
-        check_scale(X, largest)
+        check_scale(X.dtype, largest)
         return Samples(X, lengths)
     check_finite(estimator, X, allow_nan=True)
     if scipy.sparse.issparse(X) or not np.isnan(X).any():  # the squares overflow
-        check_scale(X, largest)
-    observed = scan_observed(X)
-    check_scale(X, observed.largest)
+        check_scale(X.dtype, largest)
+    empty = np.isnan(X).all(axis=1)
+    X, observed = X[~empty], ObservedSums.of(X)
+    check_observed(estimator, observed, int(empty.sum()), X.dtype, allow_unobserved)
+    return Samples(X, observed_lengths(X, observed.mean_squares), observed.means)
+
+
+def check_observed(
+    estimator: BaseEstimator | None,
+    observed: ObservedSums,
+    n_empty: int,
+    dtype: np.dtype[np.floating],
+    allow_unobserved: bool = False,
+) -> None:
+    """Check the sums of samples with missing entries, of which ``n_empty`` have no other ones."""
     unobserved = np.flatnonzero(observed.counts == 0)
-    if observed.empty.all():
+    if unobserved.size == observed.counts.size:
         raise InvalidInputError("all entries of X are NaN; at least one must be observed.")
+    check_scale(dtype, observed.largest)
     if unobserved.size and not allow_unobserved:
         raise InvalidInputError(
             "every feature must have at least one observed entry, but all entries of the features"
             f" {unobserved[:5].tolist()} are NaN; remove such features."
         )
-    if observed.empty.any():
-        warn_empty(estimator, int(observed.empty.sum()))
-    return Samples(X[~observed.empty], observed.lengths, observed.means)
+    if n_empty:
+        warn_empty(estimator, n_empty)
 
 
 def warn_empty(estimator: BaseEstimator | None, n: int) -> None:

@@ -3,7 +3,7 @@
 A chunk is the result of an ordinary Dask task: consecutive rows of X. Dask decides where it is, and
 computes it again if its worker is lost. The codes of a chunk are a cache inside of it, because no
 task could compute them again. Each state of the codes has a version number, which every task names.
-If a chunk does not have this version, its codes follow from the rows alone, by a ``Recipe``.
+If a chunk does not have this version, its codes are computed from the rows alone, by a recipe.
 """
 
 from __future__ import annotations
@@ -16,99 +16,112 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cache, partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
+import dask
 import numpy as np
 import scipy.sparse
 from distributed import Client, Future, KilledWorker, get_worker, wait
 from numpy.typing import NDArray
 
-from lincode.core.arrays import Array, RowLengths, Rows, dense, gram, scan_rows, stack
+from lincode.core import missing, wide
+from lincode.core.arrays import Array, RowLengths, Rows, gram, scan_rows, stack
 from lincode.core.energy import CodeStats
 from lincode.core.lasso import CodeProblem
-from lincode.core.ridge import EncoderFactor, factor_gram, factor_transposed
+from lincode.core.ridge import EncoderFactor, factor_gram
 from lincode.core.threshold import Thresholding
 from lincode.exceptions import ClusterError, InvalidInputError
-from lincode.training.rows import (
-    MAX_DIRECT_BYTES,
-    MemoryRows,
-    direct_factor_bytes,
-    longest_rows,
-)
+from lincode.training.rows import MemoryRows, factor_rows, is_too_large, longest_rows
 from lincode.training.threads import blas_threads
 
-WAIT_SECONDS = 60.0
-"""How long a cluster may be without workers, or a scheduler without an answer."""
-MAX_SECONDS = 86_400.0
-"""How long one step may take."""
+WAIT_SECONDS, MAX_SECONDS = 60.0, 86_400.0
+"""How long a cluster may be without workers or answers, and how long one step may take."""
 FAN_IN = 16
 """The number of results that one task combines."""
-MESSAGE_BYTES = 8_000_000
-"""Larger arguments are sent in several messages. Dask warns about messages above 10 MB."""
 LOST_TOL, MAX_LOST_STEPS = 1e-12, 20_000
 """The tolerance and the largest number of steps of codes that were lost. They are solved so
 accurately that their energy is not above that of the lost codes."""
 
 
-class Recipe(NamedTuple):
-    """How codes follow from the rows alone: by an encoder (or zero), or as a solution."""
-
-    C: Array | None = None
-    rule: Thresholding | None = None
-    problem: CodeProblem | None = None
-
-
-class Chunk(MemoryRows):
+@dataclass
+class Chunk:
     """Some consecutive rows of X with one or two versions of their codes.
 
     Arrays are replaced and never changed in place, because Dask may be sending the chunk to another
     worker at the same time. The codes are sent with the rows.
     """
 
-    def __init__(self, X: Rows, m: int, penalties: Array | None = None) -> None:
-        # The memory is not checked, because Dask limits that of a worker.
-        self.X, self.penalties, self.n_threads = X, penalties, 1
-        self.U = np.zeros((0, m), X.dtype)
-        self.codes: dict[int, Array] = {}
+    X: Rows
+    m: int
+    n_empty: int = 0
+    """The number of rows without observed entries, which were dropped"""
+    penalties: Array | None = None
+    codes: dict[int, Array] = field(default_factory=dict)
 
     def __sizeof__(self) -> int:
         """Return the bytes of the rows and of one version of the codes, for Dask's accounting."""
-        X, U = self.X, self.U
-        arrays = [X.data, X.indices, X.indptr] if scipy.sparse.issparse(X) else [X]
-        return int(sum(A.nbytes for A in arrays) + X.shape[0] * U.shape[1] * U.itemsize)
+        n_values = 2 * self.X.nnz if scipy.sparse.issparse(self.X) else self.X.size
+        return int((n_values + self.X.shape[0] * self.m) * self.X.dtype.itemsize)
 
-    def at(self, version: int, recipe: Recipe) -> Chunk:
-        """Return a copy of the chunk whose U is a version of the codes."""
+
+class ChunkRows(MemoryRows):
+    """The rows of a chunk with a version of their codes, which is computed when it is needed."""
+
+    def __init__(self, chunk: Chunk, version: int, recipe: Any) -> None:
+        # The memory is not checked, because Dask limits that of a worker.
+        self.X, self.m, self.penalties, self.n_threads = chunk.X, chunk.m, chunk.penalties, 1
+        self.chunk, self.version, self.recipe = chunk, version, recipe
+
+    @cached_property
+    def U(self) -> Array:
+        """A copy of the codes."""
         _reuse_memory()
-        rows = copy.copy(self)
-        if version in self.codes:
-            rows.U = self.codes[version].copy()
-            return rows
-        rows.U = np.zeros((self.X.shape[0], self.U.shape[1]), self.X.dtype)
-        C, rule, problem = recipe
-        if problem is not None and problem.mu > 0:  # the encoder of the problem
-            # W = D/p + η C/m, the atoms of the problem are D/√p, and μ = η/m.
-            C = (problem.W - problem.D / problem.D.shape[1] ** 0.5) / problem.mu
-            rule = Thresholding("soft", problem.tau / problem.mu, positive=problem.positive)
-        if C is not None and rule is not None:
-            rows.set_codes(C, rule)
-        if problem is not None:
-            rows.update_codes(problem, tol=LOST_TOL, max_iter=MAX_LOST_STEPS)
-            self.codes = self.codes | {version: rows.U.copy()}
-        return rows
+        if self.version in self.chunk.codes:
+            return self.chunk.codes[self.version].copy()
+        self.U = np.zeros((self.shape[0], self.m), self.dtype)
+        if self.recipe is not None:
+            self.recipe(self)
+            self.chunk.codes = self.chunk.codes | {self.version: self.U.copy()}
+        return self.U
 
-    def scan(self) -> list[tuple[int, float, RowLengths]]:
-        """Return the number of rows, the largest absolute value and the lengths."""
-        n = self.shape[0]
-        return [(n, *(scan_rows(self.X) if n else (0.0, RowLengths(0.0, 0.0))))]
+    def step(self, new: int, kept: int, recipe: Any, options: Any) -> CodeStats:
+        """Do the U step to a new version of the codes. One other version is kept."""
+        if new in self.chunk.codes:  # Dask runs a task again if its result was lost
+            rows = ChunkRows(self.chunk, new, recipe)
+            return replace(rows.stats(), residual=rows.code_residual(recipe.keywords["problem"]))
+        stats = self.update_codes(**recipe.keywords | options)
+        others = {v: U for v, U in self.chunk.codes.items() if v == kept}
+        self.chunk.codes = others | {new: self.U}
+        return stats
 
-    def gram(self) -> Array:
-        """Compute XᵀX."""
-        with blas_threads(1):
-            return gram(self.X)
+    def scan(self) -> list[tuple[Any, ...]]:
+        """Return the numbers of rows and of dropped rows, the kind of the rows, and their scale."""
+        n, is_sparse = self.shape[0], scipy.sparse.issparse(self.X)
+        largest, lengths = scan_rows(self.X) if n else (0.0, RowLengths(0.0, 0.0))
+        is_incomplete = not is_sparse and np.isnan(largest)
+        if is_incomplete:
+            largest = float(np.fmax.reduce(np.abs(self.X), axis=None))
+        return [(n, self.chunk.n_empty, is_sparse, is_incomplete, largest, lengths)]
+
+
+def make_chunk(block: Any, m: int, dtype: Any) -> Chunk:
+    """Return the chunk of an array or sparse matrix, without rows that have no observed entry."""
+    if scipy.sparse.issparse(block):
+        X = scipy.sparse.csr_matrix(block, dtype=dtype)
+        X.sum_duplicates()
+        return Chunk(X, m)
+    X = np.ascontiguousarray(block, dtype=dtype)
+    empty = np.isnan(X).all(axis=1)
+    return Chunk(X[~empty] if empty.any() else X, m, int(empty.sum()))
+
+
+def fill_chunk(chunk: Chunk, moments: missing.SecondMoments) -> Chunk:
+    """Return the chunk with a prediction of missing entries."""
+    X, penalties = missing.fill_rows(chunk.X, moments)
+    return Chunk(X, chunk.m, penalties=penalties)
 
 
 @cache
@@ -124,52 +137,21 @@ def _reuse_memory() -> None:
         mallopt(-1, 128 * 2**20)  # M_TRIM_THRESHOLD
 
 
-class Part(NamedTuple):
-    """A result for some chunks, and the addresses of the workers that have their codes."""
-
-    value: Any
-    homes: tuple[str, ...]
-
-
-def call(method: str, chunk: Chunk, version: int, recipe: Recipe, *arguments: Any) -> Part:
-    """Call a method of a chunk for a version of the codes."""
-    rows = chunk.at(version, recipe)
-    return Part(getattr(rows, method)(*arguments), (get_worker().address,))
+def run_task(task: Any, chunk: Chunk, version: int, recipe: Any, *arguments: Any) -> Any:
+    """Apply a function to the rows of a chunk; return also which worker has their codes."""
+    with blas_threads(1):
+        return task(ChunkRows(chunk, version, recipe), *arguments), [get_worker().address]
 
 
-def update_codes(
-    chunk: Chunk, version: int, recipe: Recipe, new: int, kept: int, update: Recipe, options: Any
-) -> Part:
-    """Do the U step from a version of the codes to a new one, and keep another version."""
-    assert update.problem is not None
-    if new in chunk.codes:  # Dask runs a task again if its result was lost
-        rows = chunk.at(new, update)
-        stats = replace(rows.stats(), residual=rows.code_residual(update.problem))
-    else:
-        rows = chunk.at(version, recipe)
-        stats = rows.update_codes(update.problem, **options)
-        chunk.codes = {v: U for v, U in chunk.codes.items() if v == kept} | {new: rows.U}
-    return Part(stats, (get_worker().address,))
-
-
-def combine_parts(combine: Callable[[list[Any]], Any], *parts: Part) -> Part:
+def combine_parts(combine: Callable[[list[Any]], Any], *parts: Any) -> Any:
     """Combine the results of consecutive chunks."""
     values, homes = zip(*parts, strict=True)
-    return Part(combine(list(values)), sum(homes, ()))
+    return combine(list(values)), add_all(homes)
 
 
-def add_all(parts: list[Any]) -> Any:
+def add_all(parts: Any) -> Any:
     """Return the sum of arrays, statistics or lists, in their order."""
     return reduce(add, parts)
-
-
-def longest_of(k: int, parts: list[Array]) -> Array:
-    """Return the k longest rows."""
-    return longest_rows(np.concatenate(parts), k)
-
-
-def _unpickle(*parts: bytes) -> Any:
-    return pickle.loads(b"".join(parts))
 
 
 @contextmanager
@@ -225,129 +207,146 @@ def _has_workers(client: Client) -> bool:
 
 
 class DaskRows:
-    """The row source of chunks on a Dask cluster: futures of ``Chunk``, in the order of the rows.
+    """The row source of the blocks of a Dask array, which are delayed arrays or sparse matrices.
 
-    Empty chunks are dropped. ``n_threads`` is the number of threads of the client that process a
+    Empty blocks are dropped. ``n_threads`` is the number of threads of the client that process a
     ``subset``.
     """
 
     def __init__(
-        self, client: Client, chunks: list[Future], m: int, p: int, dtype: Any, n_threads: int
+        self, client: Client, blocks: Any, m: int, p: int, dtype: Any, n_threads: int
     ) -> None:
         self.client, self.m, self.n_threads = client, m, n_threads
         self.dtype: np.dtype[np.floating] = np.dtype(dtype)
         self._factor: EncoderFactor | None = None
-        self._n_versions, self._kept = 0, -1
-        self._codes: Any = (0, self._send(Recipe()))
+        self._codes: Any = (0, None)
         """The present version of the codes, and the future of its recipe"""
-        self.chunks, self.homes = chunks, [""] * len(chunks)
-        sizes, largest, lengths = zip(*self._run("scan"), strict=True)
+        self._n_versions, self._kept = 0, -1
+        with cluster_errors(client):
+            chunks = [dask.delayed(make_chunk)(block, m, dtype) for block in blocks]
+            self.chunks, self.homes = client.compute(chunks, retries=2), [""] * len(chunks)
+        found = self._run(ChunkRows.scan)
+        sizes, n_empty, sparse, incomplete, largest, lengths = zip(*found, strict=True)
         kept = np.flatnonzero(sizes)
         if not kept.size:
-            raise InvalidInputError("X has no rows; a minimum of 1 is required.")
+            empty = "all entries of X are NaN; at least one must be observed."
+            raise InvalidInputError(empty if any(n_empty) else "X has no rows; 1 is required.")
         self.chunks, self.homes = ([items[i] for i in kept] for items in (self.chunks, self.homes))
         self.sizes, self.largest = np.array(sizes)[kept], np.array(largest)[kept]
-        self.ends = np.cumsum(self.sizes)
+        self.ends, self.n_empty = np.cumsum(self.sizes), sum(n_empty)
+        self.is_sparse, self.is_incomplete = any(sparse), any(incomplete)
         self.shape = int(self.ends[-1]), p
-        total = sum(n * length.mean for n, length in zip(sizes, lengths, strict=True))
-        self.lengths = RowLengths(max(length.longest for length in lengths), total / self.shape[0])
+        self._set_lengths([lengths[i] for i in kept])
+
+    def _set_lengths(self, lengths: list[RowLengths]) -> None:
+        mean = sum(n * part.mean for n, part in zip(self.sizes, lengths, strict=True))
+        self._lengths = RowLengths(max(part.longest for part in lengths), mean / self.shape[0])
 
     def _send(self, value: Any) -> Future:
         """Return the future of a task with the value, so that Dask can compute it again."""
-        data = pickle.dumps(value, protocol=5)
-        parts: list[Any] = [data[i : i + MESSAGE_BYTES] for i in range(0, len(data), MESSAGE_BYTES)]
-        with cluster_errors(self.client):
-            if len(parts) > 1:
-                parts = [self.client.submit(bytes, part, pure=False) for part in parts]
-            return self.client.submit(_unpickle, *parts, pure=False)
+        with (
+            cluster_errors(self.client),
+            dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}),
+        ):
+            return self.client.submit(pickle.loads, pickle.dumps(value), pure=False)
 
     def _run(
-        self,
-        task: str | Callable[..., Part],
-        *arguments: Any,
-        combine: Callable[[list[Any]], Any] = add_all,
-        own: dict[int, Any] | None = None,
+        self, task: Callable[..., Any], *arguments: Any, combine: Any = add_all, own: Any = None
     ) -> Any:
-        """Return the combined results for the present codes, in the order of the chunks.
+        """Apply a function to all chunks; return the results, combined in the order of the chunks.
 
-        The task is a function of a chunk or a method of ``Chunk``. With ``own`` it runs for
-        some chunks, with an argument for each, and the results are combined in the client.
+        With ``own`` it is applied to some chunks, with an argument for each.
         """
-        task = partial(call, task) if isinstance(task, str) else task
         chosen = list(range(len(self.chunks)) if own is None else own)
-        columns = [[a] * len(chosen) for a in (*self._codes, *arguments)]
-        columns += [] if own is None else [list(own.values())]
+        columns = [[self.chunks[i] for i in chosen], *([a] * len(chosen) for a in self._codes)]
+        columns += [[a] * len(chosen) for a in arguments] + ([list(own.values())] if own else [])
+        submit = partial(self.client.submit, pure=False, retries=2)
         with cluster_errors(self.client):
-            futures = self._submit(task, chosen, columns)
+            futures = self.client.map(partial(run_task, task), *columns, pure=False, retries=2)
             while own is None and len(futures) > 1:
-                submit = partial(self.client.submit, combine_parts, combine, pure=False, retries=2)
-                futures = [submit(*futures[i : i + FAN_IN]) for i in range(0, len(futures), FAN_IN)]
-            total = combine_parts(combine, *results(self.client, futures))
-            for i, home in zip(chosen, total.homes, strict=True):
-                if home != self.homes[i]:
-                    # Where a moved chunk was before there is a copy without the new codes. Only
-                    # the moved chunk is kept, because it has a new key.
-                    self.homes[i] = home
-                    [self.chunks[i]] = self._submit(copy.copy, [i], [])
-        return total.value
+                parts = [futures[i : i + FAN_IN] for i in range(0, len(futures), FAN_IN)]
+                futures = [submit(combine_parts, combine, *part) for part in parts]
+            value, homes = combine_parts(combine, *results(self.client, futures))
+            for i, home in zip(chosen, homes, strict=True):
+                if self.homes[i] and home != self.homes[i]:
+                    # Where the chunk was before there is a copy without the new codes. A new key
+                    # makes the chunk that has them the only one.
+                    where = {"workers": [home], "allow_other_workers": True}
+                    self.chunks[i] = submit(copy.copy, self.chunks[i], **where)
+                self.homes[i] = home
+        return value
 
-    def _submit(
-        self, task: Callable[..., Any], chosen: list[int], columns: list[list[Any]]
-    ) -> list[Future]:
-        """Submit the tasks of some chunks, with one message for each worker that has codes.
+    # Missing entries
 
-        The worker is a preference: another worker receives the codes with the chunk, or solves
-        them again.
-        """
-        futures: dict[int, Future] = {}
-        columns = [[self.chunks[i] for i in chosen], *columns]
-        for home in dict.fromkeys(self.homes[i] for i in chosen):
-            places = [k for k, i in enumerate(chosen) if self.homes[i] == home]
-            arguments = ([column[k] for k in places] for column in columns)
-            where = {"workers": [home], "allow_other_workers": True} if home else {}
-            submitted = self.client.map(task, *arguments, pure=False, retries=2, **where)
-            futures |= dict(zip(places, submitted, strict=True))
-        return [futures[k] for k in range(len(chosen))]
+    def observed_sums(self) -> missing.ObservedSums:
+        """Return the sums over the observed entries of all rows."""
+        sums: missing.ObservedSums = self._run(lambda rows: missing.ObservedSums.of(rows.X))
+        return sums
+
+    def fill(self, observed: missing.ObservedSums) -> None:
+        """Replace missing entries by a linear prediction, from a sample of the rows."""
+        squares = self._send(observed.mean_squares)
+        self._set_lengths(
+            self._run(lambda rows, squares: [missing.observed_lengths(rows.X, squares)], squares)
+        )
+        sample = self.take(missing.moment_rows(*self.shape))
+        moments = self._send(missing.estimate_moments(sample, observed.means))
+        with cluster_errors(self.client):
+            self.chunks = self.client.map(
+                fill_chunk, self.chunks, [moments] * len(self.chunks), pure=False, retries=2
+            )
 
     # The methods of RowSource
 
     def row_lengths(self) -> RowLengths:
-        return self.lengths
+        return self._lengths
 
     def factor(self) -> EncoderFactor:
         N, p = self.shape
-        if direct_factor_bytes(N, p) > MAX_DIRECT_BYTES:
-            raise InvalidInputError(
-                f"X has {p} features, which is too many for a cluster, because XᵀX is factored"
-                " in the client; use lincode.SCNN, or fewer features."
+        if self._factor is not None:
+            return self._factor
+        if is_too_large(N, p, is_sparse=self.is_sparse):
+            self._factor = wide.IterativeFactor.of_products(
+                self._gram_product,
+                lambda V: self._run(lambda rows, V: wide.product_square(rows.X, V), self._send(V)),
+                self.dtype,
+                self._run(lambda rows: wide.column_sums(rows.X)),
             )
-        if self._factor is None and p <= N:
-            self._factor = factor_gram(self._run("gram"), self.dtype)
-        elif self._factor is None:
-            Xt = np.array(dense(self.take(np.arange(N))).T, dtype=np.float64, order="F")
-            self._factor = factor_transposed(Xt, self.dtype)
+        elif p > N:
+            self._factor = factor_rows(self.take(np.arange(N)))
+        else:
+            self._factor = factor_gram(self._run(lambda rows: gram(rows.X)), self.dtype)
         return self._factor
 
+    def _gram_product(self, V: Array, exact: bool) -> Array:
+        product = self._run(
+            lambda rows, *arguments: wide.gram_product(rows.X, *arguments), self._send(V), exact
+        )
+        return np.asarray(product)
+
     def take(self, indices: NDArray[np.intp]) -> Rows:
-        return self._take("take", indices)
+        return self._take(ChunkRows.take, indices)
 
     def take_codes(self, indices: NDArray[np.intp]) -> Array:
-        return np.asarray(self._take("take_codes", indices))
+        return np.asarray(self._take(ChunkRows.take_codes, indices))
 
-    def _take(self, method: str, indices: NDArray[np.intp]) -> Rows:
+    def _take(self, task: Callable[..., Any], indices: NDArray[np.intp]) -> Rows:
         chunk = np.searchsorted(self.ends, indices, side="right")
         starts = self.ends - self.sizes
         own = {int(i): indices[chunk == i] - starts[i] for i in np.unique(chunk)} or {0: indices}
-        rows = self._run(method, combine=stack, own=own)
+        rows = self._run(task, combine=stack, own=own)
         return rows[np.argsort(np.argsort(chunk, kind="stable"))]
 
     def subset(self, indices: NDArray[np.intp]) -> MemoryRows:
-        return MemoryRows(self.take(indices), self.m, n_threads=self.n_threads)
+        X, penalties = self.take(indices), None
+        if self.is_incomplete:
+            penalties = self._take(lambda rows, i: rows.penalties[i], indices)
+        return MemoryRows(X, self.m, n_threads=self.n_threads, penalties=penalties)
 
     def set_codes(self, C: Array, thresholding: Thresholding) -> None:
         self._n_versions += 1
-        recipe = Recipe(C, thresholding) if C.any() else Recipe()
-        self._codes = self._n_versions, self._send(recipe)
+        recipe = partial(ChunkRows.set_codes, C=C, thresholding=thresholding)
+        self._codes = self._n_versions, self._send(recipe) if C.any() else None
 
     def save_codes(self) -> object:
         self._kept = self._codes[0]
@@ -357,20 +356,24 @@ class DaskRows:
         self._codes = saved
 
     def stats(self) -> CodeStats:
-        stats: CodeStats = self._run("stats")
+        stats: CodeStats = self._run(ChunkRows.stats)
         return stats
 
     def update_codes(self, problem: CodeProblem, *, tol: float, max_iter: int) -> CodeStats:
         self._n_versions += 1
-        new, recipe = self._n_versions, self._send(Recipe(problem=problem))
+        update: Any = ChunkRows.update_codes
+        lost = partial(update, problem=problem, tol=LOST_TOL, max_iter=MAX_LOST_STEPS)
+        new, recipe = self._n_versions, self._send(lost)
         options = {"tol": tol, "max_iter": max_iter}
-        stats: CodeStats = self._run(update_codes, new, self._kept, recipe, options)
+        stats: CodeStats = self._run(ChunkRows.step, new, self._kept, recipe, options)
         self._codes = new, recipe
         return stats
 
     def code_residual(self, problem: CodeProblem) -> float:
-        return float(self._run("code_residual", self._send(problem), combine=max))
+        return float(self._run(ChunkRows.code_residual, self._send(problem), combine=max))
 
     def largest_residuals(self, D: Array, k: int) -> Array:
-        combine = partial(longest_of, k)
-        return np.asarray(self._run("largest_residuals", self._send(D), k, combine=combine))
+        def longest(parts: list[Array]) -> Array:
+            return longest_rows(np.concatenate(parts), k)
+
+        return np.asarray(self._run(ChunkRows.largest_residuals, self._send(D), k, combine=longest))

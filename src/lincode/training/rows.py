@@ -123,17 +123,21 @@ def direct_factor_bytes(N: int, p: int) -> int:
     return 3 * 8 * p * min(N, p)
 
 
-def needs_iterative_factor(X: Rows) -> bool:
+def is_too_large(N: int, p: int, *, is_sparse: bool) -> bool:
     """Return whether XᵀX is too large to be factored. It depends on the shape and kind of X only.
 
     Products with sparse rows are cheap, so that the iterative factor is faster for them in smaller
     dimensions.
     """
-    N, p = X.shape
     size = direct_factor_bytes(N, p)
-    if scipy.sparse.issparse(X) and (min(N, p) > MAX_SPARSE_DIRECT or size > MAX_SPARSE_BYTES):
+    if is_sparse and (min(N, p) > MAX_SPARSE_DIRECT or size > MAX_SPARSE_BYTES):
         return True
     return size > MAX_DIRECT_BYTES
+
+
+def needs_iterative_factor(X: Rows) -> bool:
+    """Return whether XᵀX of these rows is too large to be factored."""
+    return is_too_large(*X.shape, is_sparse=scipy.sparse.issparse(X))
 
 
 def is_wide_stream(p: int) -> bool:
