@@ -8,7 +8,7 @@ The model is for p=784 and m=400. An iteration consists of
     broadcast    the problem of the U step goes to all workers, one after the other
     codes        every worker solves the codes of its rows
     tasks        the scheduler and the client handle the tasks
-    reduction    statistics are added along a tree, 8 at a time
+    reduction    statistics are added along a tree, 16 at a time
     client       the D step, the C step and the energy
 
 The formula is checked by a simulation of the tree with random task times of the measured spread.
@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-FAN_IN = 8
+FAN_IN = 16
 ROWS = (10**6, 10**7, 10**8, 10**9)
 WORKERS = (8, 32, 128, 512, 1024)
 
