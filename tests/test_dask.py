@@ -16,6 +16,7 @@ from typing import Any
 import dask
 import dask.array as da
 import dask.dataframe as dd
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,6 +85,12 @@ def assert_same_network(model: lincode.SCNN, expected: lincode.SCNN, rtol: float
 
 
 # Training
+
+
+def test_client_is_missing(digits: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed.client, "_get_global_client", lambda: None)
+    with pytest.raises(InvalidInputError, match="no Dask client"):
+        lincode.dask.SCNN(5).fit(lazy(digits))
 
 
 @pytest.mark.parametrize("chunks", [600, 77, (1, 2, 0, 300, 297)])
@@ -342,7 +349,9 @@ def bad_inputs(X: Any) -> dict[str, tuple[Any, str]]:
         "no rows": (array[:0], "no rows"),
         "no columns": (array[:, :0], "0 feature"),
         "in memory": (X, "must be a Dask array or data frame, got ndarray"),
-        "text": (dd.from_pandas(text, npartitions=2), "must contain numbers"),
+        "text": (dd.from_pandas(text, npartitions=2), "pixel3 has the dtype"),
+        "series": (dd.from_pandas(frame(X), npartitions=2)["pixel3"], "got Series"),
+        "delayed": (dask.delayed(X), "got Delayed"),
     }
 
 
@@ -362,6 +371,9 @@ def test_other_bad_input(fitted: lincode.dask.SCNN, digits: Any) -> None:
         fitted.inverse_transform(X)
     with pytest.raises(InvalidInputError, match="64 features"):
         fitted.transform(X[:, :5].rechunk({1: -1}))
+    assert not hasattr(fitted, "set_output")  # it would compute lazy results
+    with pytest.warns(UserWarning, match="1 samples have no observed entry"):
+        lincode.dask.SCNN(5, **FEW).fit(da.concatenate([X, np.full((1, 64), np.nan)]))
 
 
 @pytest.mark.usefixtures("client")

@@ -13,14 +13,14 @@ from lincode.core.arrays import sample_indices
 from lincode.core.threshold import n_calibration_rows
 from lincode.encoder.refinement import max_rows
 from lincode.estimators import scnn as local
-from lincode.estimators.validation import check_observed, check_rows, check_scale
+from lincode.estimators.validation import check_observed, check_rows, check_scale, warn_empty
 from lincode.exceptions import InvalidInputError, MissingDependencyError
 from lincode.training.threads import thread_count
 
 try:
     import dask
     import dask.array as da
-    from distributed import get_client
+    from distributed import Client, get_client
 
     from lincode.training.dask_rows import DaskRows, cluster_errors, results
 except ModuleNotFoundError as error:
@@ -36,7 +36,18 @@ MIN_CHUNK_ROWS = 2048
 
 def is_collection(X: Any) -> bool:
     """Return whether X is a Dask array or data frame."""
-    return isinstance(X, da.Array) or (dask.is_dask_collection(X) and hasattr(X, "columns"))
+    is_frame = dask.is_dask_collection(X) and type(X).__name__ == "DataFrame"
+    return isinstance(X, da.Array) or is_frame
+
+
+def current_client() -> Client:
+    """Return the current client, or raise an error that says how to get one."""
+    try:
+        return get_client()
+    except ValueError as error:
+        raise InvalidInputError(
+            "there is no Dask client; create one, for example client = distributed.Client()."
+        ) from error
 
 
 def check_collection(estimator: Any, X: Any, *, reset: bool) -> da.Array:
@@ -46,24 +57,26 @@ def check_collection(estimator: Any, X: Any, *, reset: bool) -> da.Array:
     those of the training data. Without an estimator neither is done.
     """
     is_array = isinstance(X, da.Array)
-    dtypes = [X.dtype] if is_array else list(X.dtypes)
-    wrong = [dtype for dtype in dtypes if getattr(dtype, "kind", "O") not in "biuf"]
-    if wrong:
-        raise InvalidInputError(
-            f"X must contain numbers, but it has the dtype {wrong[0]}; convert or drop these"
-            " columns."
-        )
-    dtype = np.float32 if all(dtype == np.float32 for dtype in dtypes) else np.float64
+    dtypes = {"X": X.dtype} if is_array else dict(X.dtypes)
+    for name, dtype in dtypes.items():
+        if getattr(dtype, "kind", "O") not in "biuf":
+            raise InvalidInputError(
+                f"X must contain numbers, but {name} has the dtype {dtype}; convert it to float"
+                " or drop it."
+            )
+    dtype = np.float32 if all(dtype == np.float32 for dtype in dtypes.values()) else np.float64
     if not is_array:
         import pandas as pd
 
         example = pd.DataFrame(np.zeros((1, len(X.columns))), columns=X.columns)
         check_rows(estimator, example, reset=reset)
         return X.astype(dtype).to_dask_array()
-    if X.ndim != 2 or X.numblocks[1] != 1 or np.isnan(X.shape[1]):
+    if X.ndim != 2:
+        raise InvalidInputError(f"X must have two dimensions, got the shape {X.shape}.")
+    if X.numblocks[1] != 1 or np.isnan(X.shape[1]):
         raise InvalidInputError(
-            "X must have two dimensions, and each block must contain all features; got chunks of"
-            f" shape {X.chunksize} for shape {X.shape}. Use X.rechunk({{1: -1}}), or"
+            "each block of X must contain all features; got blocks of shape"
+            f" {X.chunksize} for shape {X.shape}. Use X.rechunk({{1: -1}}), or"
             " X.compute_chunk_sizes() if the number of features is not known."
         )
     check_rows(estimator, np.zeros((1, X.shape[1])), reset=reset)
@@ -104,7 +117,7 @@ def _lazily(name: str) -> Any:
     return method
 
 
-class SCNN(local.SCNN):
+class SCNN(local.SCNN, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """:class:`lincode.SCNN` trained on a Dask cluster.
 
     The samples are a Dask array or data frame. With ``refine=True`` the workers check them and
@@ -123,7 +136,8 @@ class SCNN(local.SCNN):
     (``distributed.get_client()``), that is usually the one that was created last.
 
     ``transform``, ``inverse_transform`` and ``reconstruct`` are lazy for Dask arrays and data
-    frames. For other data they do the same as the methods of :class:`lincode.SCNN`. With
+    frames; the codes of a data frame are a data frame, and ``set_output`` is not available. For
+    other data they do the same as the methods of :class:`lincode.SCNN`. With
     ``sparse_output=True`` the blocks of the result are CSR matrices.
 
     Examples
@@ -153,7 +167,7 @@ class SCNN(local.SCNN):
         if max(X.chunks[0]) < MIN_CHUNK_ROWS:
             X = X.rechunk({0: MIN_CHUNK_ROWS})
         p, blocks, n_threads = X.shape[1], X.to_delayed().ravel(), thread_count(self.n_jobs)
-        rows = DaskRows(get_client(), blocks, self._n_units(p), p, X.dtype, n_threads)
+        rows = DaskRows(current_client(), blocks, self._n_units(p), p, X.dtype, n_threads)
         for n, largest, end in zip(rows.sizes, rows.largest, rows.ends, strict=True):
             if not np.isfinite(largest):
                 raise InvalidInputError(
@@ -165,6 +179,8 @@ class SCNN(local.SCNN):
             observed = rows.observed_sums()
             check_observed(self, observed, rows.n_empty, X.dtype)
             rows.fill(observed)
+        elif fill and rows.n_empty:
+            warn_empty(self, rows.n_empty)
         return rows
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
@@ -189,7 +205,7 @@ class SCNN(local.SCNN):
     def _score_parts(self, X: Any) -> list[tuple[float, float]]:
         if not is_collection(X):
             return super()._score_parts(X)
-        model, client = self._worker_model(), get_client()
+        model, client = self._worker_model(), current_client()
         blocks = check_collection(self, X, reset=False).to_delayed().ravel()
         with cluster_errors(client):
             tasks = [dask.delayed(_score)(block, model) for block in blocks]
