@@ -93,7 +93,9 @@ def test_pipelines_keep_their_steps_and_names(tmp_path: Path) -> None:
     frame = pandas.DataFrame(X, columns=[f"pixel{j}" for j in range(64)])
     y = load_digits().target[:300]
     scnn = SCNN(10, random_state=0, tol=1e-2)
-    model = make_pipeline(FeatureUnion([("scnn", scnn)]), LogisticRegression()).fit(frame, y)
+    model = make_pipeline(FeatureUnion([("scnn", scnn)]), LogisticRegression(max_iter=500)).fit(
+        frame, y
+    )
     lincode.save(model, tmp_path / "model.skops")
     loaded = lincode.load(tmp_path / "model.skops")
     assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))

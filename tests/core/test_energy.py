@@ -54,6 +54,17 @@ def test_stats_are_additive(rng: np.random.Generator) -> None:
     assert list(whole.used) == [9, 0, 9]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_of_sparse_codes(rng: np.random.Generator, dtype: Any) -> None:
+    X = np.asfortranarray(rng.standard_normal((50, 7)).astype(dtype))
+    U = (rng.standard_normal((50, 90)) * (rng.random((50, 90)) < 0.03)).astype(dtype)
+    U[3] = 0
+    stats = CodeStats.of(U, X)
+    U, tol = U.astype(np.float64), 10 * np.finfo(dtype).eps
+    assert_allclose(stats.UtU, U.T @ U, rtol=tol, atol=tol)
+    assert_allclose(stats.UtX, U.T @ X, rtol=tol, atol=tol)
+
+
 def test_stats_of_float32_rows_are_float64() -> None:
     stats = CodeStats.of(np.ones((3, 2), np.float32), np.ones((3, 4), np.float32))
     assert stats.UtU.dtype == stats.UtX.dtype == np.float64

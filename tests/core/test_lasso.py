@@ -18,6 +18,7 @@ from lincode.core.lasso import CodeProblem, _leading_eigenvalues, code_step
 def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run every test with the active-set method for any number of units, and without it."""
     monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ACTIVE_SET", 1)
+    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ZERO_START", 1)
     if request.param == "without":
         monkeypatch.setattr(code_step_module._Block, "solve_sparse", lambda self, rows: rows)
     return request.param
@@ -87,6 +88,20 @@ def test_energy_never_increases_with_any_number_of_steps(
     before = energy(X, U, D, C, lam, eta)
     after = energy(X, code_step(U, X, problem, tol=1e-6, max_iter=max_iter).U, D, C, lam, eta)
     assert after <= before * (1 + 100 * np.finfo(X.dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_units_from_zero_and_from_the_codes_of_another_dictionary(
+    rng: np.random.Generator, dtype: Any
+) -> None:
+    X, _, D, C, problem = random_problem(0, 60, 100, 700, 10.0, 1.0, False, dtype)
+    U = code_step(np.zeros((60, 700), dtype), X, problem, tol=1e-3, max_iter=500).U
+    assert 0 < (U != 0).mean() < 0.2
+    assert residual_in_float64(X, U, problem) <= 1e-3
+    D = D + 0.1 * rng.standard_normal(D.shape) / D.shape[1] ** 0.5
+    problem = CodeProblem.of(D, C, 10.0, 1.0, positive=False, dtype=np.dtype(dtype))
+    U = code_step(U, X, problem, tol=1e-3, max_iter=500).U
+    assert residual_in_float64(X, U, problem) <= 1e-3
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -155,9 +155,9 @@ def test_other_codes_are_those_of_predicted_entries(fitted: SCNN, digits: Any) -
     for algorithm in ("encoder", "projection", "exact"):
         fitted.set_params(transform_algorithm=algorithm)
         codes, expected = fitted.transform(holes), fitted.transform(X)
-        same = (codes != 0) == (expected != 0)
-        assert same.mean() > 0.97  # outputs near the threshold may change sides
-        assert np.linalg.norm((codes - expected)[same]) < 0.1 * np.linalg.norm(expected)
+        same = ((codes != 0) == (expected != 0)).all(axis=1)
+        assert same.mean() > 0.5  # outputs near the threshold may change sides
+        assert np.linalg.norm((codes - expected)[same]) < 0.04 * np.linalg.norm(expected[same])
 
 
 def test_lengths_of_samples_with_missing_entries() -> None:

@@ -11,18 +11,23 @@ over rows, so rows in threads, in batches or on several machines are handled by 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from lincode.core.arrays import Array, Rows
+from lincode.core.compiler import compiled
 from lincode.core.ridge import EncoderFactor
 
 ROUNDING_FACTOR = 20
 """Safety factor of the bound on rounding errors in ``energy_from_stats``."""
 DENSE_ENTRIES, SPARSE_ROWS = 2_000_000, 8192
 """The size of the blocks of ``energy_of_rows``: entries of dense rows, or sparse rows."""
+MAX_SPARSE_DENSITY = 0.05
+"""The products of codes of at most this density are summed over their non-zeros. Matrix products
+are as fast at a density of 0.1 with 400 or 1536 units, and of 0.05 with 4096 units."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,13 @@ class CodeStats:
             l1 = float(np.abs(U).sum(dtype=np.float64))
         else:
             l1 = float(penalties @ np.abs(U).sum(axis=1, dtype=np.float64))
+        used = np.count_nonzero(U, axis=0).astype(np.float64)
+        UtU, UtX = code_products(U, X, used.sum() / max(U.size, 1))
         return cls(
-            UtU=(U.T @ U).astype(np.float64, copy=False),
-            UtX=np.asarray(U.T @ X, dtype=np.float64),
+            UtU=UtU,
+            UtX=UtX,
             l1=l1,
-            used=np.count_nonzero(U, axis=0).astype(np.float64),
+            used=used,
             n=U.shape[0],
             residual=residual,
         )
@@ -95,6 +102,34 @@ class CodeStats:
             n=weight * self.n,
             residual=self.residual,
         )
+
+
+def code_products(U: Array, X: Rows, density: float) -> tuple[Array, Array]:
+    """Compute UᵀU and UᵀX in float64, for codes of the given density."""
+    if density > MAX_SPARSE_DENSITY or scipy.sparse.issparse(X):
+        return np.asarray(U.T @ U, dtype=np.float64), np.asarray(U.T @ X, dtype=np.float64)
+    m, p = U.shape[1], X.shape[1]
+    UtU, UtX, units = np.zeros((m, m)), np.zeros((m, p)), np.empty(m, np.int64)
+    _add_products(np.ascontiguousarray(U), np.ascontiguousarray(X), UtU, UtX, units)
+    return UtU, UtX
+
+
+@compiled
+def _add_products(U: Any, X: Any, UtU: Any, UtX: Any, units: Any) -> None:
+    """Add UᵀU and UᵀX, row by row, in time proportional to the products that are not zero."""
+    (n, m), p = U.shape, X.shape[1]
+    for i in range(n):
+        k = 0
+        for j in range(m):
+            if U[i, j] != 0:
+                units[k] = j
+                k += 1
+        for r in range(k):
+            code, UtU_row, UtX_row = U[i, units[r]], UtU[units[r]], UtX[units[r]]
+            for c in range(k):
+                UtU_row[units[c]] += code * U[i, units[c]]
+            for q in range(p):
+                UtX_row[q] += code * X[i, q]
 
 
 def energy(

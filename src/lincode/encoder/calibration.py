@@ -26,6 +26,7 @@ import numpy as np
 import scipy.linalg
 
 from lincode.core.arrays import Array, Rows, dense, dense_blocks
+from lincode.core.energy import code_products
 from lincode.core.ridge import DirectFactor, EncoderFactor
 from lincode.core.threshold import Thresholding
 from lincode.core.wide import IterativeFactor
@@ -94,7 +95,7 @@ def explained_fraction(X: Rows, S: Array, D: Array) -> float:
 
 def _fitted_dictionary(S: Array, X: Rows, D: Array) -> Array:
     """Return argmin_D' ‖X − S D'‖² + κ‖D' − g D‖² with the best common factor g of D."""
-    StS, StX = (np.asarray(S.T @ A, dtype=np.float64) for A in (S, X))
+    StS, StX = code_products(S, X, np.count_nonzero(S) / S.size)
     used = np.diag(StS) > 0
     if not used.any():
         return D

@@ -296,7 +296,8 @@ class SparseGradients:
         )
         starts, used = np.zeros(m + 1, np.int64), np.bincount(columns, minlength=m)
         np.cumsum(used, out=starts[1:])
-        order = np.argsort(columns, kind="stable")
+        # NumPy sorts integers of 16 bits several times as fast as longer ones.
+        order = np.argsort(columns.astype(np.uint16 if m < 2**16 else np.int64), kind="stable")
         rows_of_units = np.repeat(np.arange(n), counts)[order]
         level = MIN_OUTPUT * float(np.abs(values).mean()) if len(values) else np.inf
         values, back = values[order] / np.float32(n), back[order] / np.float32(n)
