@@ -203,6 +203,41 @@ def test_missing_entries(rng: np.random.Generator, digits: Any, refine: bool) ->
 
 
 @pytest.mark.usefixtures("client")
+def test_masked_blocks(digits: Any) -> None:
+    mask = np.arange(digits.size).reshape(digits.shape) % 7 == 0
+    model = lincode.dask.SCNN(20, **FEW).fit(lazy(np.ma.masked_array(digits, mask)))
+    assert_same_network(model, lincode.SCNN(20, **FEW).fit(np.where(mask, np.nan, digits)))
+
+
+@pytest.mark.usefixtures("client")
+def test_sparse_blocks_are_not_changed(digits: Any, reference: lincode.SCNN) -> None:
+    X = scipy.sparse.csr_matrix(digits)
+    twice = scipy.sparse.csr_matrix(
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape
+    )
+    for array in (twice.data, twice.indices, twice.indptr):
+        array.flags.writeable = False
+    block = da.from_delayed(dask.delayed(lambda: twice)(), X.shape, X.dtype, meta=X[:0])
+    assert_same_network(lincode.dask.SCNN(20, **FEW).fit(block), reference)
+    assert twice.nnz == 2 * X.nnz
+
+
+def test_fit_and_score_in_a_task(client: Client, digits: Any, reference: lincode.SCNN) -> None:
+    """A worker with one thread does not wait for itself."""
+
+    def fit() -> Any:
+        X = lazy(digits)
+        model = lincode.dask.SCNN(20, **FEW).fit(X)
+        return model.to_local(), model.score(X)
+
+    futures = [client.submit(fit, pure=False) for _ in range(2)]
+    for future in futures:
+        model, score = future.result(timeout=TIMEOUT)
+        assert_same_network(model, reference)
+        assert_allclose(score, reference.score(digits))
+
+
+@pytest.mark.usefixtures("client")
 def test_warm_start(digits: Any) -> None:
     models: list[Any] = [cls(20, **FEW) for cls in (lincode.dask.SCNN, lincode.SCNN)]
     for model, data in zip(models, (lazy(digits), digits), strict=True):
@@ -332,8 +367,8 @@ def test_estimator_contract(fitted: lincode.dask.SCNN) -> None:
 
 
 def bad_inputs(X: Any) -> dict[str, tuple[Any, str]]:
-    array, infinite, unobserved = lazy(X), np.array(X), np.array(X)
-    infinite[400, 3], infinite[500, 3] = np.inf, np.nan
+    array, infinite, unobserved, holes = lazy(X), np.array(X), np.array(X), np.array(X)
+    infinite[400, 3], infinite[500, 3], holes[0, 0], infinite[:100] = np.inf, np.nan, np.nan, np.nan
     unobserved[:, 5] = np.nan
     text = frame(X).assign(pixel3="seven")
     return {
@@ -347,6 +382,10 @@ def bad_inputs(X: Any) -> dict[str, tuple[Any, str]]:
         "all missing": (array * np.nan, "all entries of X are NaN"),
         "too large": (array * 1e200, "largest absolute value"),
         "no rows": (array[:0], "no rows"),
+        "sparse and NaN": (
+            da.concatenate([array.map_blocks(scipy.sparse.csr_matrix), lazy(holes)]),
+            "make all blocks dense",
+        ),
         "no columns": (array[:, :0], "0 feature"),
         "in memory": (X, "must be a Dask array or data frame, got ndarray"),
         "text": (dd.from_pandas(text, npartitions=2), "pixel3 has the dtype"),
@@ -372,8 +411,12 @@ def test_other_bad_input(fitted: lincode.dask.SCNN, digits: Any) -> None:
     with pytest.raises(InvalidInputError, match="64 features"):
         fitted.transform(X[:, :5].rechunk({1: -1}))
     assert not hasattr(fitted, "set_output")  # it would compute lazy results
-    with pytest.warns(UserWarning, match="1 samples have no observed entry"):
-        lincode.dask.SCNN(5, **FEW).fit(da.concatenate([X, np.full((1, 64), np.nan)]))
+    X = da.concatenate([X, np.full((1, 64), np.nan)])
+    for method in (lincode.dask.SCNN(5, **FEW).fit, copy.deepcopy(fitted).calibrate):
+        with pytest.warns(UserWarning, match="1 samples have no observed entry"):
+            method(X)
+    with pytest.raises(InvalidInputError, match="n_jobs"):
+        copy.deepcopy(fitted).set_params(n_jobs="a").calibrate(X)
 
 
 @pytest.mark.usefixtures("client")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lincode.training.threads import thread_count
 try:
     import dask
     import dask.array as da
-    from distributed import Client, get_client
+    from distributed import Client, get_client, secede
 
     from lincode.training.dask_rows import DaskRows, cluster_errors, results
 except ModuleNotFoundError as error:
@@ -40,9 +41,19 @@ def is_collection(X: Any) -> bool:
     return isinstance(X, da.Array) or is_frame
 
 
+def frame(values: Any, columns: Any) -> Any:
+    """Return the values as a data frame."""
+    import pandas as pd
+
+    return pd.DataFrame(values, columns=columns)
+
+
 def current_client() -> Client:
     """Return the current client, or raise an error that says how to get one."""
     try:
+        # In a task, leave the thread of the worker to other tasks; KeyError: this was done before.
+        with suppress(ValueError, KeyError):
+            secede()
         return get_client()
     except ValueError as error:
         raise InvalidInputError(
@@ -65,52 +76,42 @@ def check_collection(estimator: Any, X: Any, *, reset: bool) -> da.Array:
                 " or drop it."
             )
     dtype = np.float32 if all(dtype == np.float32 for dtype in dtypes.values()) else np.float64
-    if not is_array:
-        import pandas as pd
-
-        example = pd.DataFrame(np.zeros((1, len(X.columns))), columns=X.columns)
-        check_rows(estimator, example, reset=reset)
-        return X.astype(dtype).to_dask_array()
-    if X.ndim != 2:
-        raise InvalidInputError(f"X must have two dimensions, got the shape {X.shape}.")
-    if X.numblocks[1] != 1 or np.isnan(X.shape[1]):
+    if is_array and (X.ndim != 2 or X.numblocks[1] != 1 or np.isnan(X.shape[1])):
         raise InvalidInputError(
-            "each block of X must contain all features; got blocks of shape"
+            "X must have two dimensions, and each block all features; got blocks of shape"
             f" {X.chunksize} for shape {X.shape}. Use X.rechunk({{1: -1}}), or"
             " X.compute_chunk_sizes() if the number of features is not known."
         )
-    check_rows(estimator, np.zeros((1, X.shape[1])), reset=reset)
-    return X.astype(dtype)
+    example: Any = np.zeros((1, X.shape[1]))
+    example = example if is_array else frame(example, X.columns)
+    check_rows(estimator, example, reset=reset)
+    return X.astype(dtype) if is_array else X.astype(dtype).to_dask_array()
 
 
 def _lazily(name: str) -> Any:
     """Return a method that is applied to each block of a Dask array or data frame."""
-    is_code = name == "transform"
 
     def method(self: Any, X: Any) -> Any:
         if not is_collection(X):
             return getattr(local.SCNN, name)(self, X)
         check_is_fitted(self)
         samples = check_collection(None if name == "inverse_transform" else self, X, reset=False)
-        if name == "inverse_transform":  # check the number of columns
-            local.SCNN.inverse_transform(self, np.zeros((1, samples.shape[1])))
-        default = np.array([f"x{i}" for i in range(self.n_features_in_)])
-        names = getattr(self, "feature_names_in_", default)
-        names = self.get_feature_names_out() if is_code else names
-        empty: Any = np.empty((0, len(names)), samples.dtype)
+        model = self._worker_model()
+        delayed = dask.delayed(model, pure=True)
+        # One sample of zeros shows the columns and the type of the result, and what is wrong.
+        empty = getattr(model, name)(np.zeros((1, samples.shape[1]), samples.dtype))[:0]
         if isinstance(X, da.Array):
-            empty = scipy.sparse.csr_matrix(empty) if is_code and self.sparse_output else empty
-            arguments, chunks = (self._worker_model(), name, empty), (X.chunks[0], (len(names),))
-            return samples.map_blocks(_apply, *arguments, chunks=chunks, meta=empty)
-        if is_code and self.sparse_output:
+            chunks = X.chunks[0], (empty.shape[1],)
+            return samples.map_blocks(_apply, delayed, name, empty, chunks=chunks, meta=empty)
+        if scipy.sparse.issparse(empty):
             raise InvalidInputError(
                 "sparse_output=True requires a Dask array; use X.to_dask_array(lengths=True), or"
                 " sparse_output=False."
             )
-        import pandas as pd
-
-        empty = pd.DataFrame(empty, columns=names)
-        return X.map_partitions(_apply, self._worker_model(), name, empty, meta=empty)
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(empty.shape[1])])
+        names = self.get_feature_names_out() if name == "transform" else names
+        empty = frame(empty, names)
+        return X.map_partitions(_apply, delayed, name, empty, meta=empty)
 
     method.__name__ = name
     method.__doc__ = f"Do what :meth:`lincode.SCNN.{name}` does, lazily for a Dask collection."
@@ -133,7 +134,7 @@ class SCNN(local.SCNN, auto_wrap_output_keys=None):  # type: ignore[call-arg]
 
     The parameters and attributes are those of :class:`lincode.SCNN`. ``n_jobs`` is the number of
     threads of the client; each task uses one thread of its worker. The client is the current one
-    (``distributed.get_client()``), that is usually the one that was created last.
+    (``distributed.get_client()``), usually the last one created.
 
     ``transform``, ``inverse_transform`` and ``reconstruct`` are lazy for Dask arrays and data
     frames; the codes of a data frame are a data frame, and ``set_output`` is not available. For
@@ -168,18 +169,22 @@ class SCNN(local.SCNN, auto_wrap_output_keys=None):  # type: ignore[call-arg]
             X = X.rechunk({0: MIN_CHUNK_ROWS})
         p, blocks, n_threads = X.shape[1], X.to_delayed().ravel(), thread_count(self.n_jobs)
         rows = DaskRows(current_client(), blocks, self._n_units(p), p, X.dtype, n_threads)
-        for n, largest, end in zip(rows.sizes, rows.largest, rows.ends, strict=True):
+        for largest, (start, end) in zip(rows.largest, rows.spans, strict=True):
             if not np.isfinite(largest):
                 raise InvalidInputError(
-                    f"X contains infinity, or NaN in a sparse block, in rows {end - n} to"
+                    f"X contains infinity, or NaN in a sparse block, in rows {start} to"
                     f" {end - 1}; replace these values."
                 )
+        if rows.is_sparse and rows.is_incomplete:
+            raise InvalidInputError(
+                "X has both sparse blocks and dense blocks with NaN; make all blocks dense."
+            )
         check_scale(X.dtype, max(rows.largest))
         if fill and rows.is_incomplete:
             observed = rows.observed_sums()
             check_observed(self, observed, rows.n_empty, X.dtype)
             rows.fill(observed)
-        elif fill and rows.n_empty:
+        elif rows.n_empty:
             warn_empty(self, rows.n_empty)
         return rows
 
@@ -187,13 +192,12 @@ class SCNN(local.SCNN, auto_wrap_output_keys=None):  # type: ignore[call-arg]
         """Do what :meth:`lincode.SCNN.calibrate` does; a sample is copied to the client."""
         check_is_fitted(self)
         if is_collection(X):
+            self._check_parameters()
             rows = self._rows(X, reset=False, fill=False)
             (N, p), m = rows.shape, len(self.components_)
             X = rows.take(sample_indices(N, max_rows(p) if self.refine else n_calibration_rows(m)))
             if hasattr(self, "feature_names_in_"):
-                import pandas as pd
-
-                X = pd.DataFrame(X, columns=self.feature_names_in_)
+                X = frame(X, self.feature_names_in_)
         return super().calibrate(X, density=density)
 
     def _row_lengths(self, X: Any) -> Any:
@@ -205,13 +209,14 @@ class SCNN(local.SCNN, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     def _score_parts(self, X: Any) -> list[tuple[float, float]]:
         if not is_collection(X):
             return super()._score_parts(X)
-        model, client = self._worker_model(), current_client()
+        model, client = dask.delayed(self._worker_model(), pure=True), current_client()
         blocks = check_collection(self, X, reset=False).to_delayed().ravel()
         with cluster_errors(client):
-            tasks = [dask.delayed(_score)(block, model) for block in blocks]
+            score = dask.delayed(_apply, pure=False)
+            tasks = [score(block, model, "_score_part", None) for block in blocks]
             parts = [part for part in results(client, client.compute(tasks, retries=2)) if part]
         if not parts:
-            raise InvalidInputError("X has no rows; 1 is required.")
+            raise InvalidInputError("X has no rows; at least one is needed.")
         return parts
 
     transform = _lazily("transform")
@@ -221,20 +226,19 @@ class SCNN(local.SCNN, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     def to_local(self) -> local.SCNN:
         """Return a copy as :class:`lincode.SCNN`, which needs no cluster."""
         check_is_fitted(self)
-        model = local.SCNN(**self.get_params(deep=False))
-        for name in vars(self):
-            if name.endswith("_"):
-                setattr(model, name, copy.deepcopy(getattr(self, name)))
+        model = local.SCNN()
+        for name, value in vars(self).items():
+            setattr(model, name, copy.deepcopy(value) if name.endswith("_") else value)
         return model
 
-    def _worker_model(self) -> Any:
-        """Return the delayed estimator for the workers, where features have no names."""
+    def _worker_model(self) -> local.SCNN:
+        """Return the estimator for the workers, where features have no names."""
         self._check_parameters()
         model = self.to_local()
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_
         model.set_params(n_jobs=1, verbose=0, callback=None, dict_init=None, random_state=None)
-        return dask.delayed(model, pure=True)
+        return model
 
 
 def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
@@ -244,8 +248,3 @@ def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
     X = block.to_numpy(dtype=empty.dtypes.iloc[0], na_value=np.nan)
     values = getattr(model, method)(X) if len(X) else empty.to_numpy()
     return type(empty)(values, index=block.index, columns=empty.columns)
-
-
-def _score(block: Any, model: Any) -> tuple[float, float] | None:
-    score: tuple[float, float] | None = model._score_part(block) if block.shape[0] else None
-    return score

@@ -1,9 +1,10 @@
 """Rows on the workers of a Dask cluster.
 
 A chunk is the result of an ordinary Dask task: consecutive rows of X. Dask decides where it is, and
-computes it again if its worker is lost. The codes of a chunk are a cache inside of it, because no
-task could compute them again. Each state of the codes has a version number, which every task names.
-If a chunk does not have this version, its codes are computed from the rows alone, by a recipe.
+computes it again if its worker is lost. The codes of a chunk are a cache in it, because no
+task could compute them again. Each state of the codes has a version number, which is passed to
+every task. If a chunk does not have this version, its codes are computed from the rows alone, by a
+recipe.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from distributed import Client, Future, KilledWorker, get_worker, wait
 from numpy.typing import NDArray
 
 from lincode.core import missing, wide
-from lincode.core.arrays import Array, RowLengths, Rows, gram, scan_rows, stack
+from lincode.core.arrays import Array, RowLengths, Rows, canonical_rows, gram, scan_rows, stack
 from lincode.core.energy import CodeStats
 from lincode.core.lasso import CodeProblem
 from lincode.core.ridge import EncoderFactor, factor_gram
@@ -39,6 +40,8 @@ from lincode.training.threads import blas_threads
 
 WAIT_SECONDS, MAX_SECONDS = 60.0, 86_400.0
 """How long a cluster may be without workers or answers, and how long one step may take."""
+ADD = partial(reduce, add)
+"""The sum of arrays, statistics or lists, in their order"""
 FAN_IN = 16
 """The number of results that one task combines."""
 LOST_TOL, MAX_LOST_STEPS = 1e-12, 20_000
@@ -110,10 +113,8 @@ class ChunkRows(MemoryRows):
 def make_chunk(block: Any, m: int, dtype: Any) -> Chunk:
     """Return the chunk of an array or sparse matrix, without rows that have no observed entry."""
     if scipy.sparse.issparse(block):
-        X = scipy.sparse.csr_matrix(block, dtype=dtype)
-        X.sum_duplicates()
-        return Chunk(X, m)
-    X = np.ascontiguousarray(block, dtype=dtype)
+        return Chunk(canonical_rows(scipy.sparse.csr_matrix(block, dtype=dtype)), m)
+    X = np.ascontiguousarray(np.ma.filled(block, np.nan), dtype=dtype)
     empty = np.isnan(X).all(axis=1)
     return Chunk(X[~empty] if empty.any() else X, m, int(empty.sum()))
 
@@ -137,21 +138,21 @@ def _reuse_memory() -> None:
         mallopt(-1, 128 * 2**20)  # M_TRIM_THRESHOLD
 
 
+def _of_X(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the task that applies a function to the rows X of a chunk."""
+    return lambda rows, *arguments: function(rows.X, *arguments)
+
+
 def run_task(task: Any, chunk: Chunk, version: int, recipe: Any, *arguments: Any) -> Any:
-    """Apply a function to the rows of a chunk; return also which worker has their codes."""
+    """Apply a function to the rows of a chunk; also return the worker that has their codes."""
     with blas_threads(1):
         return task(ChunkRows(chunk, version, recipe), *arguments), [get_worker().address]
 
 
-def combine_parts(combine: Callable[[list[Any]], Any], *parts: Any) -> Any:
+def combine_parts(combine: Callable[[Any], Any], *parts: Any) -> Any:
     """Combine the results of consecutive chunks."""
     values, homes = zip(*parts, strict=True)
-    return combine(list(values)), add_all(homes)
-
-
-def add_all(parts: Any) -> Any:
-    """Return the sum of arrays, statistics or lists, in their order."""
-    return reduce(add, parts)
+    return combine(values), ADD(homes)
 
 
 @contextmanager
@@ -168,7 +169,7 @@ def cluster_errors(client: Client) -> Iterator[None]:
         if isinstance(error, CancelledError) or client.status != "running":
             raise ClusterError(
                 "the connection to the Dask scheduler was lost, or the computation was cancelled,"
-                f" or data that no task can compute again were lost: {error}"
+                f" or scattered data were lost: {error}"
             ) from error
         raise
 
@@ -189,21 +190,18 @@ def results(client: Client, futures: list[Future]) -> list[Any]:
             if any(future.status == "error" for future in futures):
                 raise  # by a task
         seconds *= 2 if all(future.done() for future in futures) else 1
-        n_idle = 0 if _has_workers(client) else n_idle + 1
+        try:
+            info = client.sync(client.scheduler.identity, callback_timeout=WAIT_SECONDS)
+        except TimeoutError as error:
+            raise ClusterError(f"the scheduler did not answer for {WAIT_SECONDS:.0f} s.") from error
+        # A worker without free memory is paused and runs no tasks.
+        running = any(worker["status"] == "running" for worker in info["workers"].values())
+        n_idle = 0 if running else n_idle + 1
     raise ClusterError(
         f"the Dask cluster has had no running workers for {WAIT_SECONDS:.0f} seconds, or one step"
-        f" took {MAX_SECONDS / 3600:.0f} hours; start workers, with more memory if they stop at"
-        " their limit, and try again."
+        f" took {MAX_SECONDS / 3600:.0f} hours; start workers and try again. If they"
+        " reached their memory limit, give them more memory."
     )
-
-
-def _has_workers(client: Client) -> bool:
-    """Return whether a worker runs tasks, which one without free memory does not."""
-    try:
-        info = client.sync(client.scheduler.identity, callback_timeout=WAIT_SECONDS)
-    except TimeoutError as error:
-        raise ClusterError(f"the scheduler did not answer for {WAIT_SECONDS:.0f} s.") from error
-    return any(worker["status"] == "running" for worker in info["workers"].values())
 
 
 class DaskRows:
@@ -218,21 +216,26 @@ class DaskRows:
     ) -> None:
         self.client, self.m, self.n_threads = client, m, n_threads
         self.dtype: np.dtype[np.floating] = np.dtype(dtype)
-        self._factor: EncoderFactor | None = None
         self._codes: Any = (0, None)
         """The present version of the codes, and the future of its recipe"""
         self._n_versions, self._kept = 0, -1
         with cluster_errors(client):
-            chunks = [dask.delayed(make_chunk)(block, m, dtype) for block in blocks]
+            chunks = [dask.delayed(make_chunk, pure=False)(block, m, dtype) for block in blocks]
             self.chunks, self.homes = client.compute(chunks, retries=2), [""] * len(chunks)
         found = self._run(ChunkRows.scan)
         sizes, n_empty, sparse, incomplete, largest, lengths = zip(*found, strict=True)
         kept = np.flatnonzero(sizes)
         if not kept.size:
             empty = "all entries of X are NaN; at least one must be observed."
-            raise InvalidInputError(empty if any(n_empty) else "X has no rows; 1 is required.")
+            raise InvalidInputError(
+                empty if any(n_empty) else "X has no rows; at least one is needed."
+            )
         self.chunks, self.homes = ([items[i] for i in kept] for items in (self.chunks, self.homes))
         self.sizes, self.largest = np.array(sizes)[kept], np.array(largest)[kept]
+        lengths_of_blocks = np.add(sizes, n_empty)
+        ends = np.cumsum(lengths_of_blocks)
+        self.spans = np.column_stack([ends - lengths_of_blocks, ends])[kept]
+        """The first row of each block in X, and that behind its last one"""
         self.ends, self.n_empty = np.cumsum(self.sizes), sum(n_empty)
         self.is_sparse, self.is_incomplete = any(sparse), any(incomplete)
         self.shape = int(self.ends[-1]), p
@@ -251,7 +254,7 @@ class DaskRows:
             return self.client.submit(pickle.loads, pickle.dumps(value), pure=False)
 
     def _run(
-        self, task: Callable[..., Any], *arguments: Any, combine: Any = add_all, own: Any = None
+        self, task: Callable[..., Any], *arguments: Any, combine: Any = ADD, own: Any = None
     ) -> Any:
         """Apply a function to all chunks; return the results, combined in the order of the chunks.
 
@@ -278,10 +281,9 @@ class DaskRows:
 
     # Missing entries
 
-    def observed_sums(self) -> missing.ObservedSums:
-        """Return the sums over the observed entries of all rows."""
-        sums: missing.ObservedSums = self._run(lambda rows: missing.ObservedSums.of(rows.X))
-        return sums
+    def observed_sums(self) -> Any:
+        """Return the ``ObservedSums`` of all rows."""
+        return self._run(_of_X(missing.ObservedSums.of))
 
     def fill(self, observed: missing.ObservedSums) -> None:
         """Replace missing entries by a linear prediction, from a sample of the rows."""
@@ -301,28 +303,22 @@ class DaskRows:
     def row_lengths(self) -> RowLengths:
         return self._lengths
 
-    def factor(self) -> EncoderFactor:
+    @cached_property
+    def _factor(self) -> EncoderFactor:
         N, p = self.shape
-        if self._factor is not None:
-            return self._factor
         if is_too_large(N, p, is_sparse=self.is_sparse):
-            self._factor = wide.IterativeFactor.of_products(
-                self._gram_product,
-                lambda V: self._run(lambda rows, V: wide.product_square(rows.X, V), self._send(V)),
+            return wide.IterativeFactor.of_products(
+                lambda V, exact: self._run(_of_X(wide.gram_product), self._send(V), exact),
+                lambda V: self._run(_of_X(wide.product_square), self._send(V)),
                 self.dtype,
-                self._run(lambda rows: wide.column_sums(rows.X)),
+                self._run(_of_X(wide.column_sums)),
             )
-        elif p > N:
-            self._factor = factor_rows(self.take(np.arange(N)))
-        else:
-            self._factor = factor_gram(self._run(lambda rows: gram(rows.X)), self.dtype)
-        return self._factor
+        if p > N:
+            return factor_rows(self.take(np.arange(N)))
+        return factor_gram(self._run(_of_X(gram)), self.dtype)
 
-    def _gram_product(self, V: Array, exact: bool) -> Array:
-        product = self._run(
-            lambda rows, *arguments: wide.gram_product(rows.X, *arguments), self._send(V), exact
-        )
-        return np.asarray(product)
+    def factor(self) -> EncoderFactor:
+        return self._factor
 
     def take(self, indices: NDArray[np.intp]) -> Rows:
         return self._take(ChunkRows.take, indices)
@@ -353,27 +349,23 @@ class DaskRows:
         return self._codes
 
     def restore_codes(self, saved: object) -> None:
-        self._codes = saved
+        self._codes, self._kept = saved, -1
 
-    def stats(self) -> CodeStats:
-        stats: CodeStats = self._run(ChunkRows.stats)
-        return stats
+    def stats(self) -> Any:
+        return self._run(ChunkRows.stats)
 
-    def update_codes(self, problem: CodeProblem, *, tol: float, max_iter: int) -> CodeStats:
+    def update_codes(self, problem: CodeProblem, *, tol: float, max_iter: int) -> Any:
         self._n_versions += 1
         update: Any = ChunkRows.update_codes
         lost = partial(update, problem=problem, tol=LOST_TOL, max_iter=MAX_LOST_STEPS)
-        new, recipe = self._n_versions, self._send(lost)
-        options = {"tol": tol, "max_iter": max_iter}
-        stats: CodeStats = self._run(ChunkRows.step, new, self._kept, recipe, options)
-        self._codes = new, recipe
+        new, options = (self._n_versions, self._send(lost)), {"tol": tol, "max_iter": max_iter}
+        stats = self._run(ChunkRows.step, new[0], self._kept, new[1], options)
+        self._codes = new
         return stats
 
     def code_residual(self, problem: CodeProblem) -> float:
         return float(self._run(ChunkRows.code_residual, self._send(problem), combine=max))
 
     def largest_residuals(self, D: Array, k: int) -> Array:
-        def longest(parts: list[Array]) -> Array:
-            return longest_rows(np.concatenate(parts), k)
-
-        return np.asarray(self._run(ChunkRows.largest_residuals, self._send(D), k, combine=longest))
+        task, longest = ChunkRows.largest_residuals, lambda parts: longest_rows(np.vstack(parts), k)
+        return np.asarray(self._run(task, self._send(D), k, combine=longest))
