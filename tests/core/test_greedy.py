@@ -19,7 +19,7 @@ def unit_atoms(m: int, p: int, seed: int = 0, dtype: Any = np.float64) -> Any:
 
 def greedy(D: Any, X: Any, n_nonzero: int, tol: float = 0.0, least_squares: bool = False) -> Any:
     U = np.full((len(X), len(D)), np.nan, dtype=D.dtype)
-    MatchingProblem.of(D @ D.T).write_codes(
+    MatchingProblem.of(D).write_codes(
         U,
         X @ D.T,
         (X**2).sum(axis=1),

@@ -173,6 +173,11 @@ def test_results_are_in_the_order_of_the_items(map_in_threads: Any) -> None:
         assert list(map_in_threads(slow_first, [], n_threads)) == []
 
 
+def test_items_do_not_wait_for_a_thread_that_does_not_start(monkeypatch: Any) -> None:
+    monkeypatch.setattr("_thread.start_new_thread", lambda *_: None)
+    assert threaded_map(abs, [-1, 2, -3], 2) == [1, 2, 3]
+
+
 @both_maps
 @pytest.mark.usefixtures("four_blas_threads")
 def test_each_thread_uses_one_blas_thread(map_in_threads: Any) -> None:

@@ -35,6 +35,9 @@ smallest s of the chosen atoms, because rounding errors grow with the condition 
 MIN_CORRELATION_EPS = 64
 """The residual is orthogonal to all atoms if its largest correlation is below this many machine
 epsilons of the length of the row, divided by the root of the same number."""
+MAX_HALF_PRODUCT = 8
+"""The whole Gram matrix is computed if there are at least so many times as many atoms as features.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,17 @@ class MatchingProblem:
     """1/‖D[j]‖, and 0 for atoms of length 0, shape (m,)"""
 
     @classmethod
-    def of(cls, gram: Array) -> MatchingProblem:
-        """Return the problem for the Gram matrix D Dᵀ, with the dtype of the matrix."""
-        lengths = np.sqrt(np.maximum(gram.diagonal(), 0))
+    def of(cls, D: Array, gram: Array | None = None) -> MatchingProblem:
+        """Return the problem for the atoms D, with their dtype. ``gram`` is D Dᵀ if it is known."""
+        m, p = D.shape
+        squares = row_squares(D) if gram is None else np.maximum(gram.diagonal(), 0)
+        lengths = np.sqrt(squares).astype(D.dtype)
         inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        if gram is None:
+            atoms = D * inverse[:, None]
+            # NumPy computes one half of the product of a matrix with its own transpose. Copying it
+            # to the other half takes longer than the product if there are few features.
+            return cls(atoms @ (atoms.T if m < MAX_HALF_PRODUCT * p else atoms.copy().T), inverse)
         H = np.multiply(gram, inverse, order="C")
         H *= inverse[:, None]  # in two steps, because the product of two lengths might overflow
         return cls(H, inverse)
@@ -130,7 +140,8 @@ def _choose_atoms(
     n, m = b.shape
     a, s, q = np.empty(m, H.dtype), np.empty(m, H.dtype), np.empty(m, H.dtype)
     Q = np.empty((n_nonzero, m), H.dtype)
-    L, units = np.empty((n_nonzero, n_nonzero)), np.empty(n_nonzero, np.int64)
+    L, G = np.empty((n_nonzero, n_nonzero)), np.empty((n_nonzero, n_nonzero))
+    units, products = np.empty(n_nonzero, np.int64), np.empty(n_nonzero)
     c, code = np.empty(n_nonzero), np.empty(n_nonzero)
     for i in range(n):
         for j in range(m):
@@ -144,7 +155,7 @@ def _choose_atoms(
         while k < n_nonzero and square > tol and abs(a[best]) > smallest:
             pivot = float(H[best, best])
             for r in range(k):
-                L[k, r] = Q[r, best]
+                L[k, r], G[k, r] = Q[r, best], H[best, units[r]]
                 pivot -= L[k, r] ** 2
             if not pivot > limit:
                 break
@@ -154,14 +165,14 @@ def _choose_atoms(
             L[k, k] = np.sqrt(pivot)
             c[k] = a[best] / L[k, k]
             square -= c[k] ** 2
-            units[k] = best
+            units[k], G[k, k], products[k] = best, H[best, best], b[i, best] * inverse_lengths[best]
             k += 1
             if k < n_nonzero and square > tol:
                 _orthogonalise(H, Q, L, k - 1, best, q)
                 step, least = H.dtype.type(c[k - 1]), H.dtype.type(limit)
                 _update(q, Q, k - 1, step, a, s, least_squares, least, score)
                 best = _first_of_largest(bits)
-        _solve(b, i, H, inverse_lengths, L, k, units, c, code)
+        _solve(G, products, L, k, c, code)
         for r in range(k):
             U[i, units[r]] = code[r] * inverse_lengths[units[r]]
 
@@ -223,26 +234,36 @@ def _update(
 
 
 @inlined
-def _solve(
-    b: Any, i: int, H: Any, inverse_lengths: Any, L: Any, k: int, units: Any, c: Any, code: Any
-) -> None:
+def _solve(G: Any, products: Any, L: Any, k: int, c: Any, code: Any) -> None:
     """Compute the codes from u L = c, with one step of iterative refinement."""
     for r in range(k):
-        code[r] = 0.0
-    for refined in range(2):
-        if refined:
-            for r in range(k):
-                total = float(b[i, units[r]] * inverse_lengths[units[r]])
-                for q in range(k):
-                    total -= H[units[r], units[q]] * code[q]
-                for q in range(r):
-                    total -= L[r, q] * c[q]
-                c[r] = total / L[r, r]
-        for r in range(k - 1, -1, -1):
-            c[r] /= L[r, r]
-            code[r] += c[r]
-            for q in range(r):
-                c[q] -= L[r, q] * c[r]
+        code[r] = c[r]
+    _solve_upper(L, k, code)
+    for r in range(k):
+        c[r] = products[r]
+    for r in range(k):
+        total = c[r]
+        for q in range(r):
+            total -= G[r, q] * code[q]
+            c[q] -= G[r, q] * code[r]
+        c[r] = total - G[r, r] * code[r]
+    for r in range(k):
+        total = c[r]
+        for q in range(r):
+            total -= L[r, q] * c[q]
+        c[r] = total / L[r, r]
+    _solve_upper(L, k, c)
+    for r in range(k):
+        code[r] += c[r]
+
+
+@inlined
+def _solve_upper(L: Any, k: int, c: Any) -> None:
+    """Replace c by the solution u of u L = c."""
+    for r in range(k - 1, -1, -1):
+        c[r] /= L[r, r]
+        for q in range(r):
+            c[q] -= L[r, q] * c[r]
 
 
 @dataclass(frozen=True)

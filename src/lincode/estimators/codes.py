@@ -21,7 +21,7 @@ from lincode.core.threshold import (
     split_signs,
 )
 from lincode.training.rows import check_memory, code_blocks
-from lincode.training.threads import blas_threads, thread_count, threaded_map
+from lincode.training.threads import thread_count, threaded_map
 
 LASSO = ("lasso", "lasso_cd", "lasso_lars")
 """The names of the lasso; the last two are those of scikit-learn."""
@@ -30,9 +30,11 @@ DEFAULT_TOL = 1e-10
 MIN_PRODUCT_ROWS, MAX_PRODUCT_ENTRIES = 256, 2_000_000
 """The product of fewer samples with the dictionary is slower per sample. This number of samples is
 not used if their codes have more entries."""
-MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS, BLOCK_ENTRIES = 512, 50_000_000, 1_000_000
-"""The product with the encoder is slower per row for smaller blocks, a separate thread needs this
-number of multiplications, and this number of codes stays in the cache until it is thresholded."""
+BLOCK_ENTRIES, MIN_BLOCK_ROWS = 1_000_000, 512
+"""Many samples are divided into blocks of about this number of codes, which stay in the cache until
+they are thresholded, but not of fewer samples, because the product is slower per sample then."""
+MIN_BLOCK_PRODUCTS, MIN_THREAD_ROWS = 10_000_000, 16
+"""Few samples are divided if each thread has at least so many multiplications and samples."""
 
 
 class CodeOutput:
@@ -126,13 +128,10 @@ def encode_rows(
         output.finish(rows, U)
         return n_empty
 
-    parts = encoder_blocks(X.shape[0], *C.shape)
-    if len(parts) > 1:
-        return sum(threaded_map(encode_block, parts, thread_count(n_jobs)))
-    if n_jobs is None:  # one product, for which BLAS may use its own threads
-        return encode_block(parts[0])
-    with blas_threads(thread_count(n_jobs)):
-        return encode_block(parts[0])
+    n_threads, parts = thread_count(n_jobs), encoder_blocks(X.shape[0], *C.shape)
+    if n_jobs is None and (n_threads == len(parts) == 1 or X.shape[0] == 1):
+        return encode_block(parts[0])  # limiting the threads takes longer than the code
+    return sum(threaded_map(encode_block, parts, n_threads))
 
 
 def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
@@ -143,7 +142,7 @@ def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
     not depend on the number of threads, so the codes do not either.
     """
     size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // m)
-    smallest = min(size, max(MIN_BLOCK_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
+    smallest = min(size, max(MIN_THREAD_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
     n_blocks = 8 * max(1, N // (8 * size))
     while n_blocks > 1 and n_blocks * smallest > N:
         n_blocks //= 2
@@ -172,7 +171,7 @@ def make_coder(
     m, p = D.shape
     if n_nonzero_coefs is None:
         n_nonzero_coefs = int(max(p / 10, 1)) if tol is None else m
-    matching = MatchingProblem.of(D @ D.T if gram is None else gram)
+    matching = MatchingProblem.of(D, gram)
     return GreedyCoder(matching, D, min(n_nonzero_coefs, p), tol or 0.0, algorithm == "ols")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,35 +76,37 @@ def threaded_map(
 ) -> list[Result]:
     """Return [function(item) for item in items], computed by ``n_threads`` threads.
 
-    Each thread uses one BLAS thread. The calling thread is one of them, which is faster than
-    ``ordered_map`` for few items.
+    Each thread uses one BLAS thread. The calling thread is one of them. It does not wait for a
+    thread that has no item yet, because on a busy machine this may start much later.
     """
-    waiting, lock = iter(enumerate(items)), threading.Lock()
+    waiting, changed = iter(enumerate(items)), threading.Condition()
     results: dict[int, Result] = {}
     errors: list[BaseException] = []
-
-    def next_task() -> tuple[int, Item] | None:
-        with lock:
-            return next(waiting, None)
+    n_running = 0
 
     def work() -> None:
-        try:
-            while not errors and (task := next_task()) is not None:
+        nonlocal n_running
+        while True:
+            with changed:
+                task = None if errors else next(waiting, None)
+                if task is None:
+                    return
+                n_running += 1
+            try:
                 results[task[0]] = function(task[1])
-        except BaseException as error:
-            errors.append(error)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                with changed:
+                    n_running -= 1
+                    changed.notify_all()
 
-    helpers = [threading.Thread(target=work) for _ in range(min(n_threads, len(items)) - 1)]
     with blas_threads(1):
-        try:
-            for helper in helpers:
-                helper.start()
-            work()
-            for helper in helpers:
-                helper.join()
-        except BaseException as error:
-            errors.append(error)  # so that the other threads stop
-            raise
+        for _ in range(min(n_threads, len(items)) - 1):
+            _thread.start_new_thread(work, ())  # Thread.start would wait until it runs
+        work()
+        with changed:
+            changed.wait_for(lambda: n_running == 0)
     if errors:
         raise errors[0]
     return [results[i] for i in range(len(items))]
