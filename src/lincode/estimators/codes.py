@@ -33,8 +33,8 @@ not used if their codes have more entries."""
 BLOCK_ENTRIES, MIN_BLOCK_ROWS = 1_000_000, 512
 """Many samples are divided into blocks of about this number of codes, which stay in the cache until
 they are thresholded, but not of fewer samples, because the product is slower per sample then."""
-MIN_BLOCK_PRODUCTS, MIN_THREAD_ROWS = 10_000_000, 16
-"""Few samples are divided if each thread has at least so many multiplications and samples."""
+MIN_THREAD_PRODUCTS, MIN_THREAD_ROWS = 16_000_000, 16
+"""Few samples are divided if each block has at least so many multiplications and samples."""
 
 
 class CodeOutput:
@@ -128,10 +128,10 @@ def encode_rows(
         output.finish(rows, U)
         return n_empty
 
-    n_threads, parts = thread_count(n_jobs), encoder_blocks(X.shape[0], *C.shape)
-    if n_jobs is None and (n_threads == len(parts) == 1 or X.shape[0] == 1):
-        return encode_block(parts[0])  # limiting the threads takes longer than the code
-    return sum(threaded_map(encode_block, parts, n_threads))
+    parts = encoder_blocks(X.shape[0], *C.shape)
+    if n_jobs is None and len(parts) == 1:  # one product, for which BLAS may use its own threads
+        return encode_block(parts[0])
+    return sum(threaded_map(encode_block, parts, thread_count(n_jobs)))
 
 
 def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
@@ -142,7 +142,7 @@ def encoder_blocks(N: int, m: int, p: int) -> list[slice]:
     not depend on the number of threads, so the codes do not either.
     """
     size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // m)
-    smallest = min(size, max(MIN_THREAD_ROWS, MIN_BLOCK_PRODUCTS // (m * p)))
+    smallest = min(size, max(MIN_THREAD_ROWS, MIN_THREAD_PRODUCTS // (m * p)))
     n_blocks = 8 * max(1, N // (8 * size))
     while n_blocks > 1 and n_blocks * smallest > N:
         n_blocks //= 2
