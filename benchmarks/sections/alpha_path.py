@@ -13,6 +13,7 @@ from lincode import SCNN, scnn_path
 
 def run(X: Any, quick: bool) -> Section:
     X, m = (X[:300], 10) if quick else (X[:3000], 100)
+    scnn_path(X[:300], m, n_alphas=2, random_state=0)  # loads the compiled code
     path: list[SCNN] = []
     path_seconds = seconds_of(lambda: path.extend(scnn_path(X, m, random_state=0)))
     fit_seconds, energy_ratios = [], []
