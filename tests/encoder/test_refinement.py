@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,12 @@ def test_held_out_rows_are_reconstructed_better(rule: Thresholding, scale: float
     X, C, D = problem(1400)
     train, held_out, new = (scale * rows for rows in np.split(X, [1000, 1200]))
     result = refined(train, Network(C, D, rule), held_out)
-    assert_allclose(result.r2, fraction(held_out, result.network), atol=1e-5)
+    # The threshold is one of the outputs, which rounding may put on the other side of it.
+    network, around = result.network, []
+    for factor in (1 - 1e-5, 1 + 1e-5):
+        shifted = replace(network.rule, threshold=factor * network.rule.threshold)
+        around.append(fraction(held_out, replace(network, rule=shifted)))
+    assert min(around) - 1e-5 <= result.r2 <= max(around) + 1e-5
     assert result.r2 > result.start_r2 + 0.05
     assert fraction(new, result.network) > result.start_r2 + 0.05
     assert_allclose(np.linalg.norm(result.network.D, axis=1), 1, atol=0.05)
@@ -116,8 +122,8 @@ def test_few_rows(n: int) -> None:
 @pytest.mark.parametrize(
     ("schedule", "checks"),
     [
-        (Schedule(1000, tol=1.0), [100, 200, 300]),
-        (Schedule(1000, tol=1.0, patience=2), [100, 200]),
+        (Schedule(1000, tol=1.0), [100, 200, 300, 400]),
+        (Schedule(1000, tol=1.0, patience=2), [100, 200, 266]),
         (Schedule(450, tol=1.0, patience=None), [100, 200, 300, 400, 450]),
         (Schedule(0), []),
     ],

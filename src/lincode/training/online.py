@@ -119,7 +119,7 @@ class OnlineTraining:
     n_batches: int = 0
     n_seen: int = 0
     n_replaced: int = 0
-    energy: float = 0.0
+    energy: float = np.nan
     """The smoothed energy per row"""
     energy_path: list[float] = field(default_factory=list)
     """The energy per row of each batch before it was learned"""
