@@ -23,6 +23,7 @@ from paper.experiments.claims import (
     Rate,
 )
 from paper.experiments.digits import (
+    ALGORITHM_1,
     COMPARABLE,
     PAPER_START,
     REPETITIONS,
@@ -54,6 +55,8 @@ STARTS = ("paper", "scaled")
 """``init`` of the estimators: uniform weights in [−1, 1], or scaled to the layer sizes."""
 SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
 PASSES = (2, 10, 50)
+MANY_PASSES, MANY_PASSES_SHAPES = 1000, ((25, 14), (100, 14), (100, 28))
+"""A long training from weights in [−1, 1], of the first sample of digits only."""
 RATES = {
     "sgd": [1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1],
     "adam": [2e-6, 2e-5, 0.0002, 0.002, 0.01, 0.05],
@@ -66,7 +69,7 @@ CS = [0.1, 1.0, 10.0]
 SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28), (150, 14))
 """Numbers of units and sides of the digits. Figure 5 has 14×14 pixels, Figure 9 100 units."""
 GROUP = "competitors"
-COMPARED = ("SCNN", PAPER_START, RAW)
+COMPARED = ("SCNN", PAPER_START, ALGORITHM_1, RAW)
 """What is trained on the same digits for comparison."""
 
 
@@ -86,6 +89,10 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             tried = {"lams": LAMS, "rates": RATES[solver], "Cs": CS}
             settings = {"network": network, "m": m, "side": side, **training, **tried}
             found.append(Run(GROUP, scale, seed + k, embedded, settings))
+            is_longest = (scale, k, init, n_passes) == ("paper", 0, "paper", PASSES[-1])
+            if is_longest and (m, side) in MANY_PASSES_SHAPES:
+                settings = settings | {"passes": MANY_PASSES}
+                found.append(Run(GROUP, scale, seed, embedded, settings))
         for network in COMPARED:
             found += grid_runs(scale, seed + k, embedded, network, m, side)
     return found

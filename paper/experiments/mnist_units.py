@@ -23,6 +23,7 @@ from paper.experiments.tables import (
     end_mark,
     percent,
 )
+from paper.networks.scnn import stopped_encoders
 from paper.samples import Samples
 from paper.svm import unfitted_svm
 
@@ -65,6 +66,14 @@ REPEATED: dict[int, tuple[tuple[float, dict[str, Any]], ...]] = {
 }
 """λ, relative to 400 units, and variants that are repeated with two more seeds: those with the
 smallest validation errors."""
+STEPS = (500, 2500, 25_000)
+"""Gradient steps of the encoder: the paper makes at most 500 in each of at most 50 iterations."""
+STEP_UNITS = (400, 1600, 800, 1200)
+STEP_ZEROS = {"plain": [0.82, 0.88]}
+STEP_CS = {"plain": [3.0]}
+"""The fractions of zeros and the C that were chosen for the encoder without an early stop."""
+STEP_REPETITIONS = 3
+LIMIT = "least squares"
 LONGER = {"tol": 0.0005, "max_no_improvement": 10}
 """A longer training, to show that the length of the training does not explain the errors."""
 N_NETWORK = 2000
@@ -100,6 +109,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             relative(20, 10.0, both, noise=NOISE),
             relative(20, 2.0, plain, encoder_ridge=0.3),
             relative(20, 2.0, split, encoder_ridge=0.3),
+            relative(20, 2.0, plain, encoder_steps=list(STEPS)),
             at_paper_threshold(20, 0.1),
             at_paper_threshold(20, 0.1, n_network=100, **ALGORITHM_1),
         ]
@@ -119,6 +129,10 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             found += [relative(m, LAMS[0], plain, training="longer")]
         if m <= 800:
             found += [relative(m, REPEATED[m][0][0], ({"plain": FEWER_ZEROS}, {"plain": CS}))]
+    for k in range(STEP_REPETITIONS):
+        for m in STEP_UNITS:
+            own = {"encoder_steps": list(STEPS)}
+            found += [relative(m, REPEATED[m][0][0], (STEP_ZEROS, STEP_CS), k, **own)]
     # The variants that are not in the paper come last.
     for m, ridges in SPLIT_RIDGES.items():
         found += [relative(m, LAMS[0], both, noise=NOISE)]
@@ -142,6 +156,12 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         zeros = 1 - sets[0].nnz / np.prod(sets[0].shape)
         found = {"plain": svm_errors(sets, data, Cs["plain"])}
         found["plain"] |= {"threshold": lam, "zeros": round(float(zeros), 4)}
+    elif "encoder_steps" in settings:
+        zeros, Cs = settings["zeros"]["plain"], Cs["plain"]
+        found = {}
+        for kind, C in encoders(scnn, data.train, settings, run.seed).items():
+            Z = [X @ C.T.astype(X.dtype) for X in (data.train, data.val, data.test)]
+            found[kind] = classify(Z, data, "plain", zeros, Cs)
     else:
         zeros = settings["zeros"]
         found = {kind: classify(Z, data, kind, zeros[kind], Cs[kind]) for kind in Cs}
@@ -151,6 +171,23 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         "n_iter": int(scnn.n_iter_),
         **found,
         "parameters": parameters_of(scnn) | svm_parameters,
+    }
+
+
+def encoders(scnn: Any, X: Any, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the encoders after some gradient steps on the codes of X, and their limit."""
+    U = scnn.set_params(transform_algorithm="exact").transform(X)
+    shape = scnn.encoder_.shape
+    starts = {
+        "from 0": np.zeros(shape),
+        "from [−1, 1]": np.random.default_rng(seed).uniform(-1, 1, shape),
+    }
+    steps = [*settings["encoder_steps"], np.inf]
+    found = dict(zip(starts, stopped_encoders(X, U, list(starts.values()), steps), strict=True))
+    return {LIMIT: found["from 0"][-1]} | {
+        f"{name}, {t} steps": C
+        for name, own in found.items()
+        for t, C in zip(steps[:-1], own[:-1], strict=True)
     }
 
 
@@ -188,7 +225,7 @@ ROWS = {
 }
 """The kind of codes and the variant (``regulariser_of``) of each row."""
 AS_IN_PAPER, WITH_NOISE = list(ROWS)[:2]
-REGULARISERS = ("noise", "encoder_ridge", "threshold", "training")
+REGULARISERS = ("noise", "encoder_ridge", "threshold", "training", "encoder_steps")
 
 
 Repetitions = list[tuple[Record, Mapping[str, Any]]]

@@ -59,6 +59,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             },
         )
         for run in first
+        if run.seed < seed + missing_pixels.FEW_REPETITIONS
     ]
     return first + unscaled
 

@@ -20,7 +20,7 @@ of the iterate is at most ``INNER_RTOL``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -136,6 +136,23 @@ class GradientTraining:
 
     def finish(self) -> None:
         """Do nothing after the last iteration."""
+
+
+def stopped_encoders(
+    X: Array, U: Array, starts: Sequence[Array], steps: Sequence[float]
+) -> list[list[Array]]:
+    """Return for each start the encoders after so many steps (c) on the codes U.
+
+    Along an eigenvector of XᵀX with eigenvalue s², a step with η_C multiplies the distance to the
+    least-squares solution by 1 − s²/max s². So t steps need no loop, and t = ∞ is the solution.
+    """
+    factor = factor_rows(X)
+    exact = factor.solve(CodeStats.of(U, X).UtX)
+    remaining = 1 - factor.s2 / factor.s2.max()
+    return [
+        [exact + ((start - exact) @ factor.V * remaining**t) @ factor.V.T for t in steps]
+        for start in starts
+    ]
 
 
 def _iterate(update: Callable[[Array], Array], A: Array, max_iter: int) -> Array:
