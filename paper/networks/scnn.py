@@ -145,6 +145,7 @@ def stopped_encoders(
 
     Along an eigenvector of XᵀX with eigenvalue s², a step with η_C multiplies the distance to the
     least-squares solution by 1 − s²/max s². So t steps need no loop, and t = ∞ is the solution.
+    The starts are projected onto the row space of X.
     """
     factor = factor_rows(X)
     exact = factor.solve(CodeStats.of(U, X).UtX)
