@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+BETTER, TIE, DEPENDS = "differs (better)", "tie", "depends"
 INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
 OUTCOMES = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_JUDGED)
 N_ERRORS = 2
@@ -38,6 +40,17 @@ class Estimate:
         return Estimate(abs(self.value), self.error)
 
     @property
+    def z(self) -> float:
+        """The value in standard errors, which is infinite if only the error is 0."""
+        if self.error == 0:
+            return float(np.copysign(np.inf, self.value)) if self.value else 0.0
+        return self.value / self.error
+
+    def distance_to(self, low: float, high: float) -> Estimate:
+        """Return the negative distance to the range from low to high, 0 inside of it."""
+        return Estimate(min(self.value - low, high - self.value, 0.0), self.error)
+
+    @property
     def holds(self) -> bool:
         """Whether the value is positive (or 0 without an error) by two standard errors."""
         return self.value >= N_ERRORS * self.error
@@ -46,6 +59,51 @@ class Estimate:
     def fails(self) -> bool:
         """Whether the value is negative by more than two standard errors."""
         return self.value < -N_ERRORS * self.error
+
+
+def signs(margins: Sequence[Estimate]) -> list[int]:
+    """Return 1 for each margin that is clearly positive, −1 if clearly negative, 0 otherwise.
+
+    A single margin is clear if it exceeds two standard errors. For several, Holm's correction
+    keeps the probability of any false sign at that of a single one.
+    """
+    level = 2 * norm.sf(N_ERRORS)
+    found = [0] * len(margins)
+    order = sorted(range(len(margins)), key=lambda k: abs(margins[k].z), reverse=True)
+    for rank, k in enumerate(order):
+        if abs(margins[k].z) < norm.isf(level / 2 / (len(margins) - rank)):
+            break
+        found[k] = 1 if margins[k].value > 0 else -1
+    return found
+
+
+def verdict_of_number(margins: Sequence[Estimate]) -> str:
+    """Return whether the paper's numbers are within two standard errors of ours.
+
+    A margin is the difference of both, positive if ours is better. If the paper gives a range, or
+    a word for which we chose one, it is the negative distance to this range, at most 0.
+    """
+    found = signs(margins)
+    if -1 in found:
+        return NOT_REPRODUCED
+    return BETTER if 1 in found else REPRODUCED
+
+
+def verdict_of_ordering(margins: Sequence[Estimate]) -> str:
+    """Return whether an ordering of methods holds in our own runs of all of them.
+
+    A margin is a paired difference of two methods, positive if their order is that of the paper.
+    """
+    found = signs(margins)
+    if -1 in found:
+        return NOT_REPRODUCED
+    return REPRODUCED if all(found) else TIE
+
+
+def combined(verdicts: Mapping[str, str]) -> str:
+    """Return the verdict on a claim, given those for each reading of what the paper leaves open."""
+    found = set(verdicts.values())
+    return found.pop() if len(found) == 1 else DEPENDS
 
 
 @dataclass(frozen=True)

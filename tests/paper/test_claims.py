@@ -2,11 +2,83 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from paper.cache import Record, Run
 from paper.experiments import digits, digits_components, mnist_noise, mnist_units, networks
-from paper.experiments.claims import Claim, Estimate, Rate, Tally, mean_of, median_of
+from paper.experiments.claims import (
+    Claim,
+    Estimate,
+    Rate,
+    Tally,
+    combined,
+    mean_of,
+    median_of,
+    signs,
+    verdict_of_number,
+    verdict_of_ordering,
+)
 from paper.experiments.features import encode_predictions
 from paper.experiments.tables import at_end, best_repetitions, shared_repetitions
+from scipy.stats import norm
+
+
+def estimates(*zs: float) -> list[Estimate]:
+    return [Estimate(0.1 * z, 0.1) for z in zs]
+
+
+@pytest.mark.parametrize(
+    ("zs", "number", "ordering"),
+    [
+        ([1.9], "reproduced", "tie"),
+        ([-1.9], "reproduced", "tie"),
+        ([2.1], "differs (better)", "reproduced"),
+        ([-2.1], "not reproduced", "not reproduced"),
+        ([0.0], "reproduced", "tie"),
+        ([3.0, 3.0, 3.0], "differs (better)", "reproduced"),
+        ([3.0, 1.0], "differs (better)", "tie"),
+        ([3.0, -3.0], "not reproduced", "not reproduced"),
+        # Holm: with four comparisons the largest needs 2.5 standard errors, the smallest 2.
+        ([2.1, 0.0, 0.0, 0.0], "reproduced", "tie"),
+        ([-2.1, 3.0, 3.0, 3.0], "not reproduced", "not reproduced"),
+        ([2.1, 3.0, 3.0, 3.0], "differs (better)", "reproduced"),
+        ([2.1, 2.1, 2.1, 2.1], "reproduced", "tie"),
+    ],
+)
+def test_numbers_and_orderings_are_judged_with_holms_correction(
+    zs: list[float], number: str, ordering: str
+) -> None:
+    assert verdict_of_number(estimates(*zs)) == number
+    assert verdict_of_ordering(estimates(*zs)) == ordering
+    assert verdict_of_number(estimates(*zs[::-1])) == number
+
+
+def test_holms_correction_is_that_of_its_definition(rng: np.random.Generator) -> None:
+    zs = rng.normal(0, 2.5, 6)
+    p = np.sort(2 * norm.sf(np.abs(zs)))
+    level = 2 * norm.sf(2)
+    accepted = np.flatnonzero(p > level / (6 - np.arange(6)))
+    rejected = accepted[0] if len(accepted) else 6
+    found = np.array(signs(estimates(*zs)))
+    assert np.count_nonzero(found) == rejected
+    assert np.abs(zs[found != 0]).min() > np.abs(zs[found == 0]).max()
+    assert_array_equal(found[found != 0], np.sign(zs[found != 0]))
+
+
+def test_an_exact_value_is_clear_unless_it_is_zero() -> None:
+    assert signs([Estimate(0.1), Estimate(-0.1), Estimate(0.0)]) == [1, -1, 0]
+
+
+def test_a_range_is_reproduced_within_two_standard_errors() -> None:
+    """An order of magnitude is a factor of 5 to 20."""
+    for value, expected in ((4, "not"), (4.9, ""), (5, ""), (20, ""), (20.1, ""), (21, "not")):
+        margin = Estimate(value, 0.2).distance_to(5, 20)
+        assert verdict_of_number([margin]) == f"{expected} reproduced".strip()
+
+
+def test_a_claim_depends_on_a_choice_if_it_changes_the_verdict() -> None:
+    assert combined({"": "tie"}) == "tie"
+    assert combined({"one": "reproduced", "other": "reproduced"}) == "reproduced"
+    assert combined({"one": "reproduced", "other": "tie"}) == "depends"
 
 
 def outcome(*margins: Estimate) -> str:
