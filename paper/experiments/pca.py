@@ -39,10 +39,13 @@ ALGORITHM_1 = "SCNN, Algorithm 1"
 STOP: dict[str, dict[str, Any]] = {
     "SCNN": {"tol": 1e-6, "max_iter": 1000},
     ALGORITHM_1: {"init": "paper", "solver": "paper", "tol": 1e-6},
+    "ASCNN, weights in [−1, 1]": {"init": "paper"},
+    "SAANN, weights in [−1, 1]": {"init": "paper"},
     **LONGER,
 }
 """When training stops, if not by the defaults of the library."""
-FITTED = (*METHODS[:3], ALGORITHM_1, *LONGER)
+PAPER_STARTS = (ALGORITHM_1, "ASCNN, weights in [−1, 1]", "SAANN, weights in [−1, 1]")
+FITTED = (*METHODS[:3], *PAPER_STARTS, *LONGER)
 LONGER_REPETITIONS = 5
 
 
@@ -60,7 +63,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         )
         for k in range(repetitions)
         for m in sizes
-        for method in (*METHODS, ALGORITHM_1, *(LONGER if k < LONGER_REPETITIONS else ()))
+        for method in (*METHODS, *PAPER_STARTS, *(LONGER if k < LONGER_REPETITIONS else ()))
     ]
 
 
@@ -83,7 +86,7 @@ def errors(records: Sequence[Record]) -> pd.DataFrame:
     """Return the RMS errors of all repetitions, by method and number of units."""
     shared = shared_repetitions(records, "m", "method", METHODS)
     return collect(
-        ((r["method"], r["m"], r["rms"]) for r in shared), [*METHODS, ALGORITHM_1, *LONGER]
+        ((r["method"], r["m"], r["rms"]) for r in shared), [*METHODS, *PAPER_STARTS, *LONGER]
     )
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.decomposition import MiniBatchDictionaryLearning
+from sklearn.neural_network import BernoulliRBM
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, median_of
-from paper.experiments.digits import STOP, cpu_seconds, short
+from paper.experiments.digits import ALGORITHM_1, OWN, STOP, cpu_seconds, short
 from paper.experiments.networks import COLOURS, NETWORKS, build, network_of, parameters_of
 from paper.experiments.tables import Experiment, Table, collect, table_of
 from paper.samples import Samples
@@ -29,6 +34,20 @@ LAMS = {
     x: [0.01, 0.5, 3.0, 20.0] if network_of(x) == "Sparsenet" else [0.01, 0.1, 0.4, 1.0]
     for x in TIMED
 }
+DEEP, SPARSE = "deep belief network", "sparse coding (scikit-learn)"
+COMPARED: dict[str, dict[str, Any]] = {
+    "Algorithm 1": {
+        "networks": [*NETWORKS, ALGORITHM_1],
+        "lams": {x: [0.5 if x == "Sparsenet" else 0.1] for x in (*NETWORKS, ALGORITHM_1)},
+        "stop": STOP | {ALGORITHM_1: OWN[ALGORITHM_1]},
+    },
+    "other methods": {
+        "networks": ["SCNN", DEEP, SPARSE],
+        "lams": {"SCNN": [0.5], DEEP: [0.0], SPARSE: [1.0]},
+        "stop": {"SCNN": {}, DEEP: {}, SPARSE: {}},
+    },
+}
+"""Other comparisons, with one λ. That of scikit-learn is that of SCNN, λ p/m = 0.98."""
 CODING_REPETITIONS, LONG_SECONDS = 11, 0.1
 """Coding is timed as the median of so many repetitions, or once if it takes so many seconds."""
 
@@ -40,11 +59,19 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         "paper": ([500, 500, 500], [25, 50, 75, 100, 125, 150], 2, 3),
     }[scale]
     settings = {"side": 14, "n": n, "lams": LAMS, "stop": STOP | OTHER_PASSES, "rounds": rounds}
-    return [
+    found = [
         Run("times", scale, seed + k, embedded, {"m": m, **settings})
         for k in range(repetitions)
         for m in sizes
     ]
+    for k in range(repetitions):
+        for m in (sizes[0], 100) if scale == "paper" else sizes[:1]:
+            own = {"m": m, "side": 14, "n": n, "rounds": 1, **COMPARED["Algorithm 1"]}
+            found.append(Run("times", scale, seed + k, embedded, own))
+        m, n_many = (400, [2000, 1000, 0]) if scale == "paper" else (10, n)
+        own = {"m": m, "side": 28, "n": n_many, "rounds": 1, **COMPARED["other methods"]}
+        found.append(Run("times", scale, seed + k, embedded, own))
+    return found
 
 
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
@@ -54,7 +81,8 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     affects all of them. One thread is used and its CPU time is measured.
     """
     settings = run.settings
-    seconds: dict[str, Any] = {x: {LEARNING: [], CODING: []} for x in TIMED}
+    timed = settings.get("networks", TIMED)
+    seconds: dict[str, Any] = {x: {LEARNING: [], CODING: []} for x in timed}
     with threadpool_limits(1), warnings.catch_warnings():
         # With λ at the ends of the paper's ranges all codes are zero, which causes warnings.
         warnings.simplefilter("ignore")
@@ -62,20 +90,47 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
 
         def network_for(x: str, k: int) -> Any:
             lam = settings["lams"][x][k]
-            return build(x, settings["m"], lam, run.seed, **settings["stop"][x])
+            own = {"seed": run.seed, **settings["stop"][x]}
+            return OTHER_METHODS.get(x, partial(build, x))(settings["m"], lam, **own)
 
-        for x in TIMED:  # code is compiled and loaded when it is used for the first time
+        for x in timed:  # code is compiled and loaded when it is used for the first time
             for k in range(len(settings["lams"][x])):
                 network_for(x, k).fit(data.train).transform(data.val)
         for _ in range(settings["rounds"]):
             for k in range(len(settings["lams"]["SCNN"])):
-                for x in TIMED:
+                for x in timed:
                     network = network_for(x, k)
                     learning = cpu_seconds(lambda network=network: network.fit(data.train))  # type: ignore[misc]
                     seconds[x][LEARNING].append(short(learning))
                     seconds[x][CODING].append(short(encode_seconds(network, data.val)))
-        estimators = [network_for(x, 0) for x in NETWORKS]
+        estimators = [network_for(x, 0) for x in timed if x not in OTHER_PASSES]
     return seconds | {"parameters": parameters_of(*estimators, without=["alpha"])}
+
+
+def deep_belief_network(m: int, lam: float, seed: int) -> Any:
+    """Return the unfitted network of Table 1, of 500 and 1000 units, or m in small runs."""
+    layers = [
+        BernoulliRBM(k, learning_rate=0.05, batch_size=100, n_iter=10, random_state=seed)
+        for k in ((500, 1000) if m >= 400 else (m, m))
+    ]
+    return make_pipeline(FunctionTransformer(lambda X: (X + 1) / 2), *layers)
+
+
+def sparse_coding(m: int, lam: float, seed: int) -> Any:
+    """Return the unfitted dictionary learning of Table 1."""
+    names = ("alpha", "transform_alpha")
+    return MiniBatchDictionaryLearning(
+        m,
+        batch_size=512,
+        max_iter=5,
+        fit_algorithm="cd",
+        transform_algorithm="lasso_cd",
+        random_state=seed,
+        **dict.fromkeys(names, lam),
+    )
+
+
+OTHER_METHODS: dict[str, Callable[..., Any]] = {DEEP: deep_belief_network, SPARSE: sparse_coding}
 
 
 def encode_seconds(network: Any, X: Any) -> float:
@@ -89,7 +144,14 @@ def encode_seconds(network: Any, X: Any) -> float:
 def times(records: Sequence[Record], phase: str) -> pd.DataFrame:
     """Return the seconds for all rounds, λ and repetitions, by network and number of units."""
     return collect(
-        ((x, r["m"], seconds) for r in records for x in TIMED for seconds in r[x][phase]), TIMED
+        (
+            (x, r["m"], seconds)
+            for r in records
+            if "networks" not in r.run.settings
+            for x in TIMED
+            for seconds in r[x][phase]
+        ),
+        TIMED,
     )
 
 

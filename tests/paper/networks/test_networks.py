@@ -169,7 +169,6 @@ def test_unknown_choices_raise_an_error(network: Any, message: str) -> None:
         network.fit(TRAIN)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_stopped_encoders_are_those_of_the_gradient_steps(rng: np.random.Generator) -> None:
     X, U = rng.standard_normal((50, 6)) * [3, 1, 1, 0.5, 0.1, 1] + 1, rng.standard_normal((50, 4))
     C = rng.uniform(-1, 1, (4, 6))
@@ -182,6 +181,7 @@ def test_stopped_encoders_are_those_of_the_gradient_steps(rng: np.random.Generat
     assert np.abs(limit - many).max() > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("cls", [SAANN, ASCNN, Sparsenet, PaperSCNN])
 def test_scikit_learn_checks(cls: Any) -> None:
     check_estimator(cls(3, max_iter=3), on_skip=None)
