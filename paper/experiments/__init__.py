@@ -38,7 +38,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         times,
         accuracy_sparsity,
         digits_input_size,
-        competitors,
         mnist_methods,
         mnist_units,
         mnist_noise,

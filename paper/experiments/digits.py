@@ -29,7 +29,6 @@ from paper.experiments.networks import (
     wide_lams,
 )
 from paper.experiments.tables import (
-    TEXTS,
     Table,
     at_end,
     collect,
@@ -76,8 +75,6 @@ COMPARABLE = 0.03
 """A difference of accuracies that counts as none. Our criterion."""
 GOOD, OTHERS = ("SCNN", "Sparsenet"), ("ASCNN", "SAANN")
 """The networks that classify digits well according to the paper, and the others."""
-WHY_COMPETITORS = (TEXTS["why"]["competitors"], ("competitors",))
-"""Why claims about ASCNN and SAANN are not reproduced, and the experiment that shows it."""
 CS = (0.1, 1.0, 10.0, 100.0)
 REPETITIONS, MORE_REPETITIONS = 3, 10
 """Random samples of digits for all points, and for the points of the claims of Figures 8 and 9."""
