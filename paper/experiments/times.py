@@ -112,7 +112,7 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
             for k in range(len(settings["lams"][x])):
                 network_for(x, k).fit(data.train).transform(data.val)
         for _ in range(settings["rounds"]):
-            for k in range(len(settings["lams"]["SCNN"])):
+            for k in range(len(settings["lams"][timed[0]])):
                 for x in timed:
                     network = network_for(x, k)
                     learning = cpu_seconds(lambda network=network: network.fit(data.train))  # type: ignore[misc]
