@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -170,16 +170,19 @@ def results_on_test(
     }
 
 
-def shared(records: Sequence[Record]) -> list[Record]:
-    """Return the repetitions that all networks have."""
-    return shared_repetitions(records, "m", "network", NETWORKS)
+def shared(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> list[Record]:
+    """Return the repetitions that all of some networks have."""
+    return shared_repetitions(records, "m", "network", networks)
 
 
-def errors(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the test RMS errors of all repetitions, by network and fraction of missing pixels."""
+def errors(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> pd.DataFrame:
+    """Return the test RMS errors by network and fraction of missing pixels.
+
+    They are those of the repetitions that all of some networks have.
+    """
     values = (
         (record["network"], level, best["test_rms"])
-        for record in shared(records)
+        for record in shared(records, networks)
         for level, best in zip(record["levels"], record["chosen"], strict=True)
     )
     return collect(values, VARIANTS)
@@ -210,9 +213,13 @@ def by_scale(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the paper's claims about Figure 3, for both scales of the pixels."""
-    found = {x: equal_repetitions(errors(own), NETWORKS) for x, own in by_scale(records).items()}
-    if not found or any(own.empty for own in found.values()):
+    by_pixels = by_scale(records)
+    if any({r["network"] for r in own} < set(NETWORKS) for own in by_pixels.values()):
         return []
+
+    def found(*networks: str) -> dict[str, pd.DataFrame]:
+        tables = {x: errors(own, networks) for x, own in by_pixels.items()}
+        return {x: equal_repetitions(own, networks) for x, own in tables.items()}
 
     def here(one: str, *others: str) -> dict[str, str]:
         def ratios(own: pd.DataFrame, other: str) -> str:
@@ -220,13 +227,13 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
         return {
             x: " and ".join(f"{ratios(own, y)} times {y}'s" for y in others)
-            for x, own in found.items()
+            for x, own in found(one, *others).items()
         }
 
     def less(one: str, *others: str) -> dict[str, Margins]:
         return {
             x: [ratio_of(own, y, one, level) - 1 for y in others for level in own]
-            for x, own in found.items()
+            for x, own in found(one, *others).items()
         }
 
     return [
@@ -255,7 +262,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                     )
                     for level in own
                 ]
-                for x, own in found.items()
+                for x, own in found("SCNN", "Sparsenet").items()
             },
             verdict_of_number,
             CHOICE,

@@ -375,9 +375,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     def others(names: Sequence[str]) -> str:
         return ", ".join(f"{x} {percent(error[x].mean, 2)}" for x in names)
 
-    def similar(name: str, paper: str) -> Claim:
+    def similar(name: str, label: str, paper: str) -> Claim:
         return Claim(
-            f"The error of SCNN is comparable with that of {name.partition(' (')[0]}.",
+            f"The error of SCNN is comparable with that of {label}.",
             paper,
             best_errors | {"": others([name])},
             {x: [error[name] - own] for x, own in scnn.items()},
@@ -394,8 +394,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             {x: [error[name] - own for name in BEATEN] for x, own in scnn.items()},
             choice=mnist_units.CHOICE,
         ),
-        similar(DEEP, "2.0 and 1.90 %"),
-        similar(SPARSE_CODING, "2.0 and 2.02 %"),
+        similar(DEEP, "a deep belief network", "2.0 and 1.90 %"),
+        similar(SPARSE_CODING, "sparse coding", "2.0 and 2.02 %"),
         Claim(
             "SCNN is better than raw pixels with every number of units.",
             "at most 2.7 against 12 %",

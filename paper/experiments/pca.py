@@ -129,11 +129,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         claim(
             "SCNN and ASCNN approximate PCA better than SAANN.",
             "better",
-            here(
-                lambda own: (
-                    "above PCA by " + ", ".join(f"{x} {excess_text(own, x)}" for x in METHODS[:3])
-                )
-            ),
+            here(lambda own: ", ".join(f"{x} {excess_text(own, x)}" for x in METHODS[1:3])),
             lambda own: [difference(own, "SAANN", x, m) for x in METHODS[:2] for m in own],
             verdict_of_ordering,
         ),
@@ -142,7 +138,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "larger decrease",
             here(
                 lambda own: ", ".join(
-                    f"{x} by {np.mean(decrease(own, x)):.4f}" for x in METHODS[:3]
+                    f"{x} by {np.mean(decrease(own, x)):.3f}".replace("-", "−") for x in METHODS[:3]
                 )
             ),
             lambda own: [mean_of(decrease(own, x) - decrease(own, "SAANN")) for x in METHODS[:2]],
@@ -169,7 +165,7 @@ def excess(found: pd.DataFrame, x: str, m: int) -> Estimate:
 
 def excess_text(found: pd.DataFrame, x: str) -> str:
     """Return these differences for all numbers of units as text."""
-    return ", ".join(f"{100 * excess(found, x, m).value:.2g}" for m in found) + " %"
+    return ", ".join(f"{100 * excess(found, x, m).value:.3g}" for m in found) + " %"
 
 
 def decrease(found: pd.DataFrame, x: str) -> Any:

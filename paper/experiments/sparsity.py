@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,16 +28,14 @@ LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""
 EQUAL = 0.02
 """A difference of sparsity that counts as none. Our criterion."""
-ABSOLUTE, SIGNED = "sparsity_curve", "signed_sparsity_curve"
-READINGS = {ABSOLUTE: "|u| ≤ Th", SIGNED: "u ≤ Th"}
-"""Two readings of the paper's sparsity value. It prints the second, without an absolute value."""
 
 
-def curves(records: Sequence[Record], reading: str = ABSOLUTE) -> dict[str, Any]:
+def curves(records: Sequence[Record]) -> dict[str, Any]:
     """Return the sparsity of each network, of shape (repetitions, levels, thresholds)."""
     found: dict[str, list[Any]] = {}
     for record in shared(records):
-        found.setdefault(record["network"], []).append([best[reading] for best in record["chosen"]])
+        own = [best["sparsity_curve"] for best in record["chosen"]]
+        found.setdefault(record["network"], []).append(own)
     return {x: np.array(found[x]) for x in VARIANTS if x in found}
 
 
@@ -120,17 +117,13 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return one table for each reading of the sparsity value, and one for pixels in [0, 1]."""
-    scaled, unscaled = (by_scale(records).get(x, []) for x in SCALES)
-    found = [sparsity_table(scaled, reading) for reading in READINGS] if scaled else []
-    if unscaled:
-        table = sparsity_table(unscaled, ABSOLUTE)
-        title = f"{table.title}. Pixels in [0, 1]"
-        found.append(replace(table, name="sparsity-unscaled", title=title))
-    return found
+    """Return one table for each scale of the pixels."""
+    found, names = by_scale(records), ("sparsity", "sparsity-unscaled")
+    pairs = zip(SCALES, names, strict=True)
+    return [sparsity_table(found[x], name, x) for x, name in pairs if x in found]
 
 
-def sparsity_table(records: Sequence[Record], reading: str) -> Table:
+def sparsity_table(records: Sequence[Record], name: str, pixels: str) -> Table:
     """Return the sparsity at some thresholds, with 10 % and 50 % of the pixels missing."""
     at = [0.0, 0.01, 0.1, 0.2, 0.3, 0.5]
     where = [int(np.argmin(np.abs(THRESHOLDS - t))) for t in at]
@@ -140,14 +133,10 @@ def sparsity_table(records: Sequence[Record], reading: str) -> Table:
             f"{x}, {percent(LEVELS[level], 0)} missing{marks.loc[x, LEVELS[level]]}",
             *(mean_and_deviation(s[:, level, k], ".3f") for k in where),
         ]
-        for x, s in curves(records, reading).items()
+        for x, s in curves(records).items()
         for level in (0, len(LEVELS) - 1)
     ]
-    title = (
-        f"Fraction of coefficients u of test patches with {READINGS[reading]}. A * marks rows for"
-        " which λ is the first or the last of its grid"
-    )
-    name = "sparsity" if reading == ABSOLUTE else "sparsity-signed"
+    title = f"Fraction of coefficients u with |u| ≤ Th ({pixels}). A * marks ends of the grid of λ"
     return Table(name, title, ["threshold Th", *(f"{t:g}" for t in at)], rows)
 
 
@@ -175,7 +164,7 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
         axes.set_xlabel("threshold Th")
         axes.tick_params(labelbottom=True)
     for axes in panels[::3]:
-        axes.set_ylabel(f"fraction with {READINGS[ABSOLUTE]}")
+        axes.set_ylabel("fraction with |u| ≤ Th")
     last = panels[-1]
     last.axis("off")
     for k, level in enumerate(LEVELS):
