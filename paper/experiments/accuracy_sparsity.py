@@ -107,7 +107,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         Claim(
             "Sparsenet is the most accurate of all.",
             "Sparsenet, 88 %",
-            best,
+            "as above",
             more_accurate(["Sparsenet"]),
             choice=competitors.CHOICE,
         ),

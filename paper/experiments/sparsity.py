@@ -96,7 +96,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         Claim(
             "SAANN is much less sparse than all others.",
             "much lower",
-            here(means),
+            here(lambda r: f"SAANN {mean[r]['SAANN'].mean():.2f}"),
             every(
                 lambda r: [d for x in NETWORKS if x != "SAANN" for d in differences(r, x, "SAANN")]
             ),

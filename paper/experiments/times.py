@@ -233,7 +233,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             {x: slower_by(own) for x, own in coded.items()},
         ),
     ]
-    for name in (DEEP, SPARSE):
+    for name, label in ((DEEP, "a deep belief network"), (SPARSE, "scikit-learn's sparse coding")):
         costs = {}
         for reading, (scnn, group) in TRAININGS.items():
             names = COMPARED[group]["networks"]
@@ -242,7 +242,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 costs[reading] = [ratio_of(own, name, scnn, own.columns[0]) for own in seconds]
         found.append(
             Claim(
-                f"SCNN is cheaper than {name} in learning and coding.",
+                f"SCNN is cheaper than {label} in learning and coding.",
                 "cheaper",
                 {x: f"{own[0].value:.2g} and {own[1].value:.2g} times" for x, own in costs.items()},
                 {x: [ratio - 1 for ratio in own] for x, own in costs.items()},
