@@ -50,9 +50,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_reproduce(reproduce)
     report = commands.add_parser(
-        "report", help="make figures, tables and an HTML page from the records, without training"
+        "report", help="make figures and tables from the records, without training"
     )
     report.add_argument("--scale", choices=SCALES, help="default: paper if it has records")
+    report.add_argument("--page", type=Path, help="a Markdown page whose claims are filled in")
     report.set_defaults(func=run_report)
     for command in (reproduce, report):
         command.add_argument(
@@ -120,8 +121,8 @@ def run_reproduce(args: argparse.Namespace) -> None:
 
 
 def run_report(args: argparse.Namespace) -> None:
-    """Write the report and print the path of the page."""
-    print(f"report: {write_report(args.out, args.scale)}")
+    """Write the report and print its folder."""
+    print(f"report: {write_report(args.out, args.scale, getattr(args, 'page', None))}")
 
 
 def run_fetch(args: argparse.Namespace) -> None:

@@ -20,7 +20,6 @@ PAGES = [
 RESULTS = ROOT / "paper" / "results" / "paper"
 IN_SDIST = not RESULTS.exists() and not (ROOT / ".git").exists()
 """Whether the tests run from an unpacked sdist, which does not contain the results."""
-needs_results = pytest.mark.skipif(IN_SDIST, reason="the sdist does not contain the results")
 
 
 def read(page: str) -> str:
@@ -95,12 +94,3 @@ def test_named_files_exist(page: str) -> None:
     folders = (ROOT, Path(lincode.__file__).parent, (ROOT / page).parent)
     for name in re.findall(r"`([\w./-]+/[\w.-]+\.(?:md|py))`", read(page)):
         assert any((folder / name).exists() for folder in folders), name
-
-
-@needs_results
-@pytest.mark.parametrize("table", ["mnist-units", "mnist-noise-variance", "mnist-methods"])
-def test_paper_page_has_the_tables_of_the_results(table: str) -> None:
-    lines = (RESULTS / "tables" / f"{table}.md").read_text(encoding="utf-8").splitlines()
-    page = read("docs/paper.md").splitlines()
-    for line in lines[2:]:
-        assert line in page, line

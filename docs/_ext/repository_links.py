@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,8 @@ PAGES = {
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",
     "README.md": "index",
-    "paper/results/paper/tables/claims.md": "paper_claims",
 }
 """Files outside of this folder, and the pages that include them."""
-RESULTS = ROOT / "paper" / "results" / "paper" / "index.html"
-RESULTS_IN_SITE = "paper-results.html"
 GALLERY = ROOT / "examples" / "gallery"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -39,8 +35,6 @@ def site_links(text: str, folder: Path) -> str:
         if ":" in target or target.startswith("/") or not path.exists():
             return match.group()
         name = path.relative_to(ROOT).as_posix()
-        if path == RESULTS:
-            return f'<a href="{RESULTS_IN_SITE}">{label}</a>'
         if name in PAGES:
             return f"[{label}](/{PAGES[name]}.md{anchor})"
         if path.is_dir():
@@ -68,15 +62,8 @@ def on_include_read(app: Any, relative_path: Path, parent: str, content: list[st
         content[0] = site_links(content[0], path.parent)
 
 
-def copy_results(app: Any, exception: Exception | None) -> None:
-    """Copy the page of results of the reproduction, which is one file."""
-    if exception is None and app.builder.format == "html" and RESULTS.exists():
-        shutil.copyfile(RESULTS, Path(app.outdir) / RESULTS_IN_SITE)
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Register the functions of this file."""
     app.connect("source-read", on_source_read)
     app.connect("include-read", on_include_read)
-    app.connect("build-finished", copy_results)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,6 +16,7 @@ from paper.experiments import (
     digits,
     digits_components,
     digits_input_size,
+    encoder_codes,
     missing_pixels,
     mnist_methods,
     mnist_noise,
@@ -37,10 +38,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         times,
         accuracy_sparsity,
         digits_input_size,
-        competitors,
         mnist_methods,
         mnist_units,
         mnist_noise,
+        encoder_codes,
     )
 }
 """In the order of the paper."""
@@ -51,6 +52,7 @@ MEASURES: dict[str, Callable[[Run, Samples], Mapping[str, Any]]] = {
     "digits-components": digits.measure,
     "digits-input-size": digits.measure,
     "times": times.measure,
+    "encoder-codes": encoder_codes.measure,
     "competitors": competitors.measure,
     "mnist-units": mnist_units.measure,
     "mnist-noise": mnist_noise.measure,

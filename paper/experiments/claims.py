@@ -1,17 +1,18 @@
-"""Claims of the paper, and the one rule by which all of them are judged (see the page)."""
+"""Claims of the paper, and the rule by which all of them are judged (docs/paper.md)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
-REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
-INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
-OUTCOMES = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_JUDGED)
+REPRODUCED, BETTER, TIE = "reproduced", "differs (better)", "tie"
+NOT_REPRODUCED, DEPENDS, NOT_JUDGED = "not reproduced", "depends", "not judged"
+SYMBOLS = {REPRODUCED: "✓", BETTER: "+", TIE: "=", NOT_REPRODUCED: "✗", DEPENDS: "?"}
 N_ERRORS = 2
 
 
@@ -22,30 +23,70 @@ class Estimate:
     value: float
     error: float = 0.0
 
-    def __rsub__(self, other: float) -> Estimate:
-        return Estimate(other - self.value, self.error)
-
     def __sub__(self, other: Estimate | float) -> Estimate:
         """Return the difference of independent estimates, or from a number."""
         if isinstance(other, Estimate):
             return Estimate(self.value - other.value, float(np.hypot(self.error, other.error)))
         return Estimate(self.value - other, self.error)
 
-    def __add__(self, other: float) -> Estimate:
-        return Estimate(self.value + other, self.error)
-
-    def __abs__(self) -> Estimate:
-        return Estimate(abs(self.value), self.error)
-
     @property
-    def holds(self) -> bool:
-        """Whether the value is positive (or 0 without an error) by two standard errors."""
-        return self.value >= N_ERRORS * self.error
+    def z(self) -> float:
+        """The value in standard errors, which is infinite if only the error is 0."""
+        if self.error == 0:
+            return float(np.copysign(np.inf, self.value)) if self.value else 0.0
+        return self.value / self.error
 
-    @property
-    def fails(self) -> bool:
-        """Whether the value is negative by more than two standard errors."""
-        return self.value < -N_ERRORS * self.error
+    def distance_to(self, low: float, high: float) -> Estimate:
+        """Return the negative distance to the range from low to high, 0 inside of it."""
+        return Estimate(min(self.value - low, high - self.value, 0.0), self.error)
+
+
+def signs(margins: Sequence[Estimate]) -> list[int]:
+    """Return 1 for each margin that is clearly positive, −1 if clearly negative, 0 otherwise.
+
+    A single margin is clear if it exceeds two standard errors. For several, Holm's correction
+    keeps the probability of any false sign at that of a single one.
+    """
+    level = 2 * norm.sf(N_ERRORS)
+    found = [0] * len(margins)
+    order = sorted(range(len(margins)), key=lambda k: abs(margins[k].z), reverse=True)
+    for rank, k in enumerate(order):
+        if abs(margins[k].z) < norm.isf(level / 2 / (len(margins) - rank)):
+            break
+        found[k] = 1 if margins[k].value > 0 else -1
+    return found
+
+
+def verdict_of_number(margins: Sequence[Estimate]) -> str:
+    """Return whether the paper's numbers are within two standard errors of ours.
+
+    A margin is the difference of both, positive if ours is better. If the paper gives a range, or
+    a word for which we chose one, it is the negative distance to this range, at most 0.
+    """
+    found = signs(margins)
+    if -1 in found:
+        return NOT_REPRODUCED
+    return BETTER if 1 in found else REPRODUCED
+
+
+def verdict_of_ordering(margins: Sequence[Estimate]) -> str:
+    """Return whether an ordering of methods holds in our own runs of all of them.
+
+    A margin is a paired difference of two methods, positive if their order is that of the paper.
+    """
+    found = signs(margins)
+    if -1 in found:
+        return NOT_REPRODUCED
+    return REPRODUCED if all(found) else TIE
+
+
+def combined(verdicts: Mapping[str, str]) -> str:
+    """Return the verdict on a claim, given those for each reading of what the paper leaves open."""
+    found = set(verdicts.values())
+    return found.pop() if len(found) == 1 else DEPENDS
+
+
+Margins = Sequence[Estimate]
 
 
 @dataclass(frozen=True)
@@ -54,53 +95,53 @@ class Claim:
 
     sentence: str
     paper: str
-    here: str
-    margins: Sequence[Estimate] = ()
-    """By how much each comparison holds, if positive, or fails. Empty if nothing was compared"""
-    why: str = ""
-    """What explains the result if the claim was not reproduced or is inconclusive"""
-    shown_by: Sequence[str] = ()
-    """The ids of the experiments that show it"""
-    counted: bool = True
-    """False for results that are not about a claim of the paper, or a second time about one"""
+    here: str | Mapping[str, str]
+    """Our numbers, or those for each reading"""
+    margins: Mapping[str, Margins]
+    """The comparisons for each reading of what the paper leaves open, or for "" """
+    verdict: Callable[[Margins], str] = verdict_of_ordering
+    choice: str = ""
+    """What the readings are about"""
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdict for each reading. Readings without results are left out."""
+        return {x: self.verdict(own) for x, own in self.margins.items() if own}
 
     @property
     def outcome(self) -> str:
-        """The outcome in words."""
-        if not self.margins:
-            return NOT_JUDGED
-        if all(margin.holds for margin in self.margins):
-            return REPRODUCED
-        return NOT_REPRODUCED if any(margin.fails for margin in self.margins) else INCONCLUSIVE
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The number of counted claims by outcome."""
-
-    counts: Counter[str]
-
-    @classmethod
-    def of(cls, claims: Iterable[Claim]) -> Tally:
-        """Count the claims of the paper, each once."""
-        return cls(Counter(claim.outcome for claim in claims if claim.counted))
+        """The verdict."""
+        return combined(self.verdicts) if self.verdicts else NOT_JUDGED
 
     @property
-    def total(self) -> int:
-        """The number of claims."""
-        return self.counts.total()
+    def text(self) -> str:
+        """Our numbers, with the verdict for each reading if they differ."""
+        if isinstance(self.here, str):
+            return self.here
+        verdicts = self.verdicts if self.outcome == DEPENDS else {}
+        parts = [
+            (f"{x}: " if x else "") + text + (f" ({verdicts[x]})" if x in verdicts else "")
+            for x, text in self.here.items()
+        ]
+        return "; ".join(parts)
 
     @property
-    def sentence(self) -> str:
-        """The sentence of the page, the README and the docs."""
-        parts = []
-        for x in OUTCOMES:
-            n = self.counts[x]
-            one, several = ("is", "are") if x == INCONCLUSIVE else ("was", "were")
-            if n or x != NOT_JUDGED:
-                parts.append(f"{n} {one if n == 1 else several} {x}")
-        claims = "claim" if self.total == 1 else "claims"
-        return f"Of {self.total} {claims}, {', '.join(parts[:-1])} and {parts[-1]}."
+    def verdict_text(self) -> str:
+        """The verdict with its symbol, and what it depends on."""
+        words = f"depends on {self.choice}" if self.outcome == DEPENDS else self.outcome
+        return f"{SYMBOLS.get(self.outcome, '')} {words}".strip()
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """Return the number of claims by outcome, in a sentence."""
+    n = Counter(claim.outcome for claim in claims)
+    unjudged = f", and {n[NOT_JUDGED]} were not judged" if n[NOT_JUDGED] else ""
+    return (
+        f"Of {len(claims)} claims of the paper, {n[REPRODUCED]} are reproduced, {n[BETTER]} differ"
+        f" in our favour, {n[TIE]} are ties, {n[NOT_REPRODUCED]} are not reproduced, and"
+        f" {n[DEPENDS]} depend on a choice that the paper leaves open or that we made"
+        f" differently{unjudged}."
+    )
 
 
 @dataclass(frozen=True)

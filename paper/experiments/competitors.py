@@ -14,21 +14,15 @@ from threadpoolctl import threadpool_limits
 
 from lincode.exceptions import InvalidInputError
 from paper.cache import Record, Run, Scale
-from paper.experiments.claims import (
-    INCONCLUSIVE,
-    NOT_JUDGED,
-    NOT_REPRODUCED,
-    REPRODUCED,
-    Claim,
-    Rate,
-)
+from paper.experiments.claims import Rate
 from paper.experiments.digits import (
-    COMPARABLE,
+    ALGORITHM_1,
     PAPER_START,
     REPETITIONS,
+    VARIANTS,
     N,
+    cells,
     chosen_accuracy,
-    difference,
     grid_runs,
     marked,
     rate,
@@ -36,14 +30,12 @@ from paper.experiments.digits import (
     with_all_lams,
 )
 from paper.experiments.features import decode_wrong, svm_errors
-from paper.experiments.networks import RAW, VARIED, build, parameters_of
+from paper.experiments.networks import NETWORKS, RAW, VARIED, build, parameters_of
 from paper.experiments.tables import (
-    Experiment,
     Table,
     at_end,
     collect,
     mean_and_deviation,
-    points,
     table_of,
 )
 from paper.samples import Samples
@@ -54,6 +46,8 @@ STARTS = ("paper", "scaled")
 """``init`` of the estimators: uniform weights in [−1, 1], or scaled to the layer sizes."""
 SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
 PASSES = (2, 10, 50)
+MANY_PASSES, MANY_PASSES_SHAPES = 1000, ((25, 14), (100, 14), (100, 28))
+"""A long training from weights in [−1, 1], of the first sample of digits only."""
 RATES = {
     "sgd": [1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1],
     "adam": [2e-6, 2e-5, 0.0002, 0.002, 0.01, 0.05],
@@ -66,7 +60,7 @@ CS = [0.1, 1.0, 10.0]
 SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28), (150, 14))
 """Numbers of units and sides of the digits. Figure 5 has 14×14 pixels, Figure 9 100 units."""
 GROUP = "competitors"
-COMPARED = ("SCNN", PAPER_START, RAW)
+COMPARED = ("SCNN", PAPER_START, ALGORITHM_1, RAW)
 """What is trained on the same digits for comparison."""
 
 
@@ -86,6 +80,10 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             tried = {"lams": LAMS, "rates": RATES[solver], "Cs": CS}
             settings = {"network": network, "m": m, "side": side, **training, **tried}
             found.append(Run(GROUP, scale, seed + k, embedded, settings))
+            is_longest = (scale, k, init, n_passes) == ("paper", 0, "paper", PASSES[-1])
+            if is_longest and (m, side) in MANY_PASSES_SHAPES:
+                settings = settings | {"passes": MANY_PASSES}
+                found.append(Run(GROUP, scale, seed, embedded, settings))
         for network in COMPARED:
             found += grid_runs(scale, seed + k, embedded, network, m, side)
     return found
@@ -211,7 +209,7 @@ def order(record: Record) -> tuple[Any, ...]:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return the tables of test accuracies, and of the claims of Figures 5 and 9."""
+    """Return the table of test accuracies."""
     title = (
         "Test accuracy (%) of ASCNN and SAANN by start, optimiser and passes; learning rate and the"
         " SVM's C chosen on validation digits"
@@ -222,67 +220,57 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "competitors", title, "network", found, lambda v: mean_and_deviation(v, ".1f", 100)
     )
     rows = marked(table.rows, ends(records, "learning_rate", "rates"))
-    accuracy_table = replace(table, rows=marked(rows, ends(records, "C", "Cs"), "†"))
-    studied = any(record.run.group == GROUP for record in records)
-    return [accuracy_table, claim_table(records)] if studied else [accuracy_table]
+    return [replace(table, rows=marked(rows, ends(records, "C", "Cs"), "†"))]
 
 
-def claim_table(records: Sequence[Record]) -> Table:
-    """Return whether the claims of Figures 5 and 9 hold for each start, optimiser and passes.
+def by_start(records: Sequence[Record], by: str) -> dict[str, dict[str, dict[Any, list[Record]]]]:
+    """Return the records of each network by a setting ("m" or "side"), for both starts.
 
-    That of Figure 5 is judged for each number of units.
+    Our starts are those of Figures 5, 8 and 9. From weights in [−1, 1], ASCNN and SAANN are
+    trained by Adam for as many passes, and Sparsenet is the same.
     """
-    cells: dict[tuple[str, str], dict[tuple[int, int], list[Record]]] = {}
-    compared = [r for r in records if r.run.group == GROUP or r["network"] == "SCNN"]
-    for record in sorted(compared, key=order):
-        network, _, training = row_of(record).partition(", ")
-        shape = (record["m"], record["side"])
-        cells.setdefault((training, network), {}).setdefault(shape, []).append(record)
-    scnn = cells.get(("", "SCNN"), {})
-    trainings = dict.fromkeys(training for training, _ in cells if training)
-    units = sorted({m for own in cells.values() for m, side in own if side == 14})
-    rows = [
-        [
-            training,
-            *(
-                less_accurate(scnn.get((m, 14)), cells.get((training, x), {}).get((m, 14)))
-                for m in units
-                for x in COMPETITORS
-            ),
-            *(loses_accuracy(cells.get((training, x), {})) for x in COMPETITORS),
-        ]
-        for training in trainings
+    other, value = ("side", 14) if by == "m" else ("m", 10 if is_smoke(records) else 100)
+    own = [r for r in records if r[other] == value]
+    found = {OURS: cells([r for r in own if r.run.group != GROUP and r["network"] in VARIANTS], by)}
+    paper: dict[str, dict[Any, list[Record]]] = {}
+    for r in with_joined_lams(own):
+        name = {PAPER_START: "SCNN"}.get(r["network"], r["network"])
+        trained = r.run.group == GROUP
+        as_in_paper = trained and (r["init"], r["solver"], r["passes"]) == ("paper", "adam", 50)
+        if as_in_paper or r["network"] in (PAPER_START, "Sparsenet"):
+            paper.setdefault(name, {}).setdefault(r[by], []).append(r)
+    values = set.intersection(*(set(paper.get(x, ())) for x in NETWORKS))
+    if values:
+        found[PAPER] = {x: {v: paper[x][v] for v in sorted(values)} for x in NETWORKS}
+    return {reading: own for reading, own in found.items() if own["SCNN"]}
+
+
+def is_smoke(records: Sequence[Record]) -> bool:
+    """Return whether the records are those of small runs."""
+    return records[0].run.scale == "smoke"
+
+
+def used_by_claims(run: Run) -> bool:
+    """Return whether claims need a run: those of figures, and one training from [−1, 1]."""
+    if run.group == GROUP:
+        own = run.settings
+        return (own["init"], own["solver"], own["passes"]) == ("paper", "adam", PASSES[-1])
+    return run.settings["network"] in (*NETWORKS, PAPER_START)
+
+
+def studied(records: Sequence[Record]) -> list[Record]:
+    """Return the records of this study, and those of the same digits and numbers of units."""
+    shapes = {(r["m"], r["side"], r.run.seed) for r in records if r.run.group == GROUP}
+    return [
+        r
+        for r in records
+        if r.run.group == GROUP
+        or ((r["m"], r["side"], r.run.seed) in shapes and r["network"] in COMPARED)
     ]
-    title = (
-        "Claims of Figures 5 and 9 for each training, judged like all claims. Figure 5: the network"
-        f" is more than {points(COMPARABLE)} less accurate than SCNN on 14×14 pixels. Figure 9:"
-        f" with 100 units, it loses more than {points(COMPARABLE)} from 14×14 to 28×28 pixels"
-    )
-    figures = [*(f"Figure 5, {m} units" for m in units), "Figure 9"]
-    columns = [f"{figure}: {x}" for figure in figures for x in COMPETITORS]
-    return Table("competitors-claims", title, ["training", *columns], rows)
 
 
-WORDS = {
-    REPRODUCED: "holds",
-    NOT_REPRODUCED: "does not hold",
-    INCONCLUSIVE: INCONCLUSIVE,
-    NOT_JUDGED: "",
-}
-Shapes = Mapping[tuple[int, int], list[Record]]
-
-
-def less_accurate(scnn: list[Record] | None, own: list[Record] | None) -> str:
-    """Return whether a network is less accurate than SCNN with the same number of units."""
-    margins = [difference(scnn, own, rate_of) - COMPARABLE] if scnn and own else []
-    return WORDS[Claim("", "", "", margins).outcome]
-
-
-def loses_accuracy(own: Shapes) -> str:
-    """Return whether the claim of Figure 9 holds for a network."""
-    first, last = own.get((100, 14)), own.get((100, 28))
-    margins = [difference(first, last, rate_of) - COMPARABLE] if first and last else []
-    return WORDS[Claim("", "", "", margins).outcome]
+OURS, PAPER = "scaled", "[−1, 1]"
+CHOICE = "the start"
 
 
 def rate_of(records: Sequence[Record]) -> Rate | None:
@@ -292,14 +280,3 @@ def rate_of(records: Sequence[Record]) -> Rate | None:
     n = int(records[0]["n"][2])
     hits = np.array([~decode_wrong(record["test_wrong"], n) for record in records])
     return Rate([accuracy(record) for record in records], n, hits)
-
-
-EXPERIMENT = Experiment(
-    "competitors",
-    "Competitors: start, optimiser and passes of ASCNN and SAANN",
-    "mnist",
-    runs,
-    lambda records: [],  # it explains the claims of Figures 5 and 9
-    tables,
-    has_claims=False,
-)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from paper.cache import Record, Run, Scale
-from paper.experiments.claims import Claim
+from paper.experiments import competitors
+from paper.experiments.claims import Claim, Estimate, verdict_of_number
 from paper.experiments.digits import (
-    COMPARABLE,
     GOOD,
+    MORE_REPETITIONS,
     OTHERS,
-    REPETITIONS,
-    WHY_COMPETITORS,
+    VARIANTS,
     accuracy_table,
     all_runs,
-    cells,
     difference,
-    means,
     plot_accuracies,
     rate,
 )
-from paper.experiments.networks import NETWORKS
 from paper.experiments.tables import Experiment, Table, percent, points
 
 WEAK = 0.05
@@ -33,79 +28,113 @@ HIGH = 0.8
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
-    """Each network and baseline with each number of units and all λ, on three samples of digits."""
+    """Each network with each number of units, on ten samples of digits; and other starts."""
     sizes = [5, 10] if scale == "smoke" else [25, 50, 75, 100, 125, 150]
-    return all_runs(scale, seed, embedded, {(m, 14): REPETITIONS for m in sizes})
+    shapes = {(m, 14): MORE_REPETITIONS for m in sizes}
+    return all_runs(scale, seed, embedded, shapes) + competitors.runs(scale, seed, embedded)
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 5."""
-    found = cells(records, "m")
-    if not found["SCNN"]:
+    """Return the paper's claims about Figure 5, for both starts."""
+    found = competitors.by_start(records, "m")
+    if not found:
         return []
-    mean = means(records, "m")
-    few, many = mean.columns[0], mean.columns[-1]
-    best = {x: int(mean.loc[x].idxmax()) for x in GOOD}
-    here = ", ".join(
-        f"{x} {percent(mean.loc[x, few])}, {points(mean.loc[x].max() - mean.loc[x, few])} below its"
-        " best"
-        for x in GOOD
-    )
-    margins = []
-    for x in GOOD:
-        high = rate(found[x][few])
-        assert high is not None
-        margins += [high.estimate - HIGH, WEAK - difference(found[x][best[x]], found[x][few])]
+
+    def here(text: Callable[[Cells], str]) -> dict[str, str]:
+        return {reading: text(own) for reading, own in found.items()}
+
     return [
         Claim(
-            "SCNN and Sparsenet reach a high accuracy with few units and depend weakly on their"
-            f" number (our criterion: at least {percent(HIGH, 0)} with the fewest units, and at"
-            f" most {points(WEAK)} below their best).",
+            f"SCNN and Sparsenet are accurate with few units (at least {percent(HIGH, 0)}, at most"
+            f" {points(WEAK)} below their best).",
             "weak dependence",
-            f"with {few} units {here}",
-            margins,
+            here(few_text),
+            {reading: weak_dependence(own) for reading, own in found.items()},
+            verdict_of_number,
+            competitors.CHOICE,
         ),
         Claim(
-            "ASCNN and SAANN need more than 100 units to be as accurate as SCNN and Sparsenet (our"
-            f" criterion: with up to 100 units, they are more than {points(COMPARABLE)} less"
-            " accurate than both).",
+            "ASCNN and SAANN need more than 100 units to be as accurate as SCNN and Sparsenet.",
             "> 100 units",
-            less_accurate_text(mean),
-            [
-                difference(found[good][m], found[x][m]) - COMPARABLE
-                for x in OTHERS
-                for good in GOOD
-                for m in found[x]
-                if m <= 100
-            ]
-            if many > 100
-            else (),
-            *WHY_COMPETITORS,
+            here(less_accurate_text),
+            {
+                reading: [
+                    difference(own[good][m], own[x][m], competitors.rate_of)
+                    for x in OTHERS
+                    for good in GOOD
+                    for m in own[x]
+                    if m <= 100
+                ]
+                for reading, own in found.items()
+            },
+            choice=competitors.CHOICE,
         ),
     ]
 
 
-def less_accurate_text(mean: pd.DataFrame) -> str:
+Cells = Mapping[str, Mapping[int, Sequence[Record]]]
+"""The records of each network, by the number of units."""
+
+
+def mean(records: Sequence[Record]) -> float:
+    """Return the mean accuracy."""
+    found = competitors.rate_of(records)
+    assert found is not None
+    return found.mean
+
+
+def weak_dependence(found: Cells) -> list[Estimate]:
+    """Return the margins of the claim that SCNN and Sparsenet need few units."""
+    margins = []
+    for x in GOOD:
+        few, best = min(found[x]), max(found[x], key=lambda m: mean(found[x][m]))
+        high = rate(found[x][few])
+        assert high is not None
+        loss = difference(found[x][best], found[x][few])
+        margins += [high.estimate.distance_to(HIGH, 1), loss.distance_to(-1, WEAK)]
+    return margins
+
+
+def few_text(found: Cells) -> str:
+    """Return the accuracies of SCNN and Sparsenet with the fewest units, and their best."""
+    return ", ".join(
+        f"{x} {percent(mean(found[x][min(found[x])]))}, at best"
+        f" {percent(max(mean(own) for own in found[x].values()))}"
+        for x in GOOD
+    )
+
+
+def less_accurate_text(found: Cells) -> str:
     """Return by how much ASCNN and SAANN are less accurate than the worse of the good ones."""
-    behind = 100 * (mean.loc[list(GOOD)].min() - mean.loc[list(OTHERS)])
-    few = [m for m in mean.columns if m <= 100]
-    values = {
-        x: ", ".join(f"{d:.1f}".replace("-", "−") for d in behind.loc[x, few]) for x in OTHERS
+    units = [m for m in found["SCNN"] if m <= 100]
+    worse = {m: min(mean(found[x][m]) for x in GOOD) for m in units}
+    behind = {
+        x: ", ".join(f"{100 * (worse[m] - mean(found[x][m])):.1f}" for m in units) for x in OTHERS
     }
-    found = "; ".join(f"{x} {own}" for x, own in values.items())
-    units = ", ".join(map(str, few))
-    return f"points below the less accurate of the two with {units} units: {found}"
+    text = ", ".join(f"{x} {own}" for x, own in behind.items()).replace("-", "−")
+    return f"{text} points behind"
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return the table of test accuracies."""
+    """Return the table of test accuracies, and that of other starts."""
     title = "Test accuracy (%) by number of units, λ and the SVM's C chosen on validation digits"
-    return [accuracy_table(records, "m", "digits-components", title, "units")]
+    own = figure_records(records)
+    found = [accuracy_table(own, "m", "digits-components", title, "units")]
+    return found + competitors.tables(competitors.studied(records))
+
+
+def figure_records(records: Sequence[Record]) -> list[Record]:
+    """Return the records of the figure itself."""
+    return [
+        r
+        for r in records
+        if r.run.group != competitors.GROUP and r["side"] == 14 and r["network"] in VARIANTS
+    ]
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the accuracy against the number of units."""
-    plot_accuracies(figure, records, "m", "units")
+    plot_accuracies(figure, figure_records(records), "m", "units")
 
 
 EXPERIMENT = Experiment(
@@ -116,5 +145,5 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-5-digits-components": plot},
-    used_by_claims=lambda run: run.settings["network"] in NETWORKS,
+    used_by_claims=competitors.used_by_claims,
 )

@@ -169,11 +169,12 @@ def add_lines(
 def legend_below(figure: Any, axes: Any) -> None:
     """Add a legend below the axes, where it hides no data. Remarks about markers come last.
 
-    It has at most four entries in a row, and about the same number of entries in all rows.
+    It has at most four entries in a row, or three if one is long, and about the same number of
+    entries in all rows.
     """
     found = zip(*axes.get_legend_handles_labels(), strict=True)
     entries = sorted(found, key=lambda entry: entry[1] in (CHOSEN_LABEL, END_LABEL))
     handles, labels = zip(*entries, strict=True)
-    n_rows = math.ceil(len(entries) / 4)
+    n_rows = math.ceil(len(entries) / (3 if max(map(len, labels)) > 20 else 4))
     n_columns = math.ceil(len(entries) / n_rows)
     figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, fontsize=9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,13 @@ from sklearn.decomposition import PCA
 
 from lincode.metrics import rms_error
 from paper.cache import Record, Run, Scale
-from paper.experiments.claims import Claim, Estimate, mean_of
+from paper.experiments.claims import (
+    Claim,
+    Estimate,
+    mean_of,
+    verdict_of_number,
+    verdict_of_ordering,
+)
 from paper.experiments.networks import add_lines, build, legend_below, parameters_of
 from paper.experiments.tables import (
     Experiment,
@@ -35,15 +41,26 @@ LONGER: dict[str, dict[str, float]] = {
     "SAANN, 1200 passes": {"max_iter": 1200},
 }
 """Four times as many passes as the defaults of the library, which are not part of the claims."""
-STOP: dict[str, dict[str, float]] = {"SCNN": {"tol": 1e-6, "max_iter": 1000}, **LONGER}
+ALGORITHM_1 = "SCNN, Algorithm 1"
+STOP: dict[str, dict[str, Any]] = {
+    "SCNN": {"tol": 1e-6, "max_iter": 1000},
+    ALGORITHM_1: {"init": "paper", "solver": "paper", "tol": 1e-6},
+    "ASCNN, weights in [−1, 1]": {"init": "paper"},
+    "SAANN, weights in [−1, 1]": {"init": "paper"},
+    **LONGER,
+}
 """When training stops, if not by the defaults of the library."""
+PAPER_STARTS = (ALGORITHM_1, "ASCNN, weights in [−1, 1]", "SAANN, weights in [−1, 1]")
+CHOICE = "the start"
+READINGS = {"scaled": METHODS[:3], "[−1, 1]": PAPER_STARTS}
+FITTED = (*METHODS[:3], *PAPER_STARTS, *LONGER)
 LONGER_REPETITIONS = 5
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     """Each method with each number of units, 20 times with other patches and initial weights."""
     n, sizes, repetitions = {"smoke": (300, [5, 10], 1), "paper": (2000, [10, 30, 50], 20)}[scale]
-    stop = STOP if scale == "paper" else {x: {"max_iter": 3} for x in (*METHODS[:3], *LONGER)}
+    stop = STOP if scale == "paper" else {x: STOP.get(x, {}) | {"max_iter": 3} for x in FITTED}
     return [
         Run(
             "pca",
@@ -54,7 +71,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         )
         for k in range(repetitions)
         for m in sizes
-        for method in (*METHODS, *(LONGER if k < LONGER_REPETITIONS else ()))
+        for method in (*METHODS, *PAPER_STARTS, *(LONGER if k < LONGER_REPETITIONS else ()))
     ]
 
 
@@ -76,73 +93,89 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
 def errors(records: Sequence[Record]) -> pd.DataFrame:
     """Return the RMS errors of all repetitions, by method and number of units."""
     shared = shared_repetitions(records, "m", "method", METHODS)
-    return collect(((r["method"], r["m"], r["rms"]) for r in shared), [*METHODS, *LONGER])
+    return collect(
+        ((r["method"], r["m"], r["rms"]) for r in shared), [*METHODS, *PAPER_STARTS, *LONGER]
+    )
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 2."""
-    found = equal_repetitions(errors(records), METHODS)
-    if found.empty:
+    """Return the paper's claims about Figure 2, with our training and with that of the paper."""
+    found = errors(records)
+    readings = {}
+    for reading, names in READINGS.items():
+        own = equal_repetitions(found, (*names, "PCA"))
+        if not own.empty:
+            readings[reading] = own.loc[[*names, "PCA"]].set_axis(METHODS)
+    if not readings:
         return []
-    rms = found.map(mean_of)
-    excess = {x: [difference(found, x, "PCA", m) for m in found] for x in METHODS}
-    pca = [rms.loc["PCA", m].value for m in found]
-    above = {
-        x: ", ".join(f"{100 * e.value / p:.2g}" for e, p in zip(excess[x], pca, strict=True)) + " %"
-        for x in METHODS
-    }
-    first, last = found.columns[0], found.columns[-1]
-    decrease = {x: np.subtract(found.loc[x, first], found.loc[x, last]) for x in METHODS}
-    widest = found.map(deviation).max(axis=None)
-    repeated = found.map(len).min(axis=None) > 1
-    good = ("SCNN", "ASCNN")
+    widest = max(own.map(deviation).max(axis=None) for own in readings.values())
+    repeated = {x: own.map(len).min(axis=None) > 1 for x, own in readings.items()}
+
+    def here(value: Callable[[pd.DataFrame], str]) -> dict[str, str]:
+        return {x: value(own) for x, own in readings.items()}
+
+    def claim(sentence: str, paper: str, here: Any, margins: Any, verdict: Any) -> Claim:
+        found = {x: margins(own) for x, own in readings.items()}
+        return Claim(sentence, paper, here, found, verdict, CHOICE)
+
     return [
-        Claim(
-            "SCNN reconstructs like PCA (our criterion: its error is at most"
-            f" {percent(SIMILAR, 0)} larger).",
+        claim(
+            f"SCNN's error is like that of PCA (at most {percent(SIMILAR, 0)} larger).",
             "very similar",
-            f"{above['SCNN']} larger than that of PCA",
-            [SIMILAR * p - e for e, p in zip(excess["SCNN"], pca, strict=True)],
+            here(lambda own: f"{excess_text(own, 'SCNN')} larger"),
+            lambda own: [excess(own, "SCNN", m).distance_to(-1, SIMILAR) for m in own],
+            verdict_of_number,
         ),
-        Claim(
-            "SCNN and ASCNN approximate PCA better than SAANN does.",
-            "for each number of units",
-            f"error larger than that of PCA by: ASCNN {above['ASCNN']}; SAANN {above['SAANN']}",
-            [difference(found, "SAANN", x, m) for x in good for m in found],
+        claim(
+            "SCNN and ASCNN approximate PCA better than SAANN.",
+            "better",
+            here(lambda own: ", ".join(f"{x} {excess_text(own, x)}" for x in METHODS[1:3])),
+            lambda own: [difference(own, "SAANN", x, m) for x in METHODS[:2] for m in own],
+            verdict_of_ordering,
         ),
-        Claim(
-            "With more units, the errors of SCNN and ASCNN decrease more than that of SAANN.",
+        claim(
+            "With more units, the errors of SCNN and ASCNN decrease more than SAANN's.",
             "larger decrease",
-            "decrease: " + ", ".join(f"{x} {np.mean(decrease[x]):.4f}" for x in METHODS[:3]),
-            [mean_of(decrease[x] - decrease["SAANN"]) for x in good],
-            decrease_text(rms),
-            ("pca",),
+            here(
+                lambda own: ", ".join(
+                    f"{x} by {np.mean(decrease(own, x)):.3f}".replace("-", "−") for x in METHODS[:3]
+                )
+            ),
+            lambda own: [mean_of(decrease(own, x) - decrease(own, "SAANN")) for x in METHODS[:2]],
+            verdict_of_ordering,
         ),
-        Claim(
-            "The standard deviation over the repetitions is below 0.02 for all methods.",
+        claim(
+            "The standard deviation is below 0.02 for all methods.",
             "< 0.02",
             f"at most {widest:.4f}",
-            [Estimate(0.02 - widest)] if repeated else (),
+            lambda own: (
+                [Estimate(own.map(deviation).max(axis=None)).distance_to(0, 0.02)]
+                if all(repeated.values())
+                else []
+            ),
+            verdict_of_number,
         ),
     ]
+
+
+def excess(found: pd.DataFrame, x: str, m: int) -> Estimate:
+    """Return the relative difference of an error from that of PCA on the same patches."""
+    return mean_of(np.divide(found.loc[x, m], found.loc["PCA", m]) - 1)
+
+
+def excess_text(found: pd.DataFrame, x: str) -> str:
+    """Return these differences for all numbers of units as text."""
+    return ", ".join(f"{100 * excess(found, x, m).value:.3g}" for m in found) + " %"
+
+
+def decrease(found: pd.DataFrame, x: str) -> Any:
+    """Return by how much an error decreases from the fewest to the most units."""
+    return np.subtract(found.loc[x, found.columns[0]], found.loc[x, found.columns[-1]])
 
 
 def difference(found: pd.DataFrame, one: str, other: str, m: int) -> Estimate:
     """Return the difference of the errors of two methods on the same patches."""
     return mean_of(np.subtract(found.loc[one, m], found.loc[other, m]))
-
-
-def decrease_text(rms: pd.DataFrame) -> str:
-    """Return why SAANN's error decreases most, if it does."""
-    relative = ", ".join(
-        f"{percent(1 - row.iloc[-1].value / row.iloc[0].value)} for {x}"
-        for x, row in rms.loc[list(METHODS[:3])].iterrows()
-    )
-    return (
-        "SAANN’s error decreases most because it is the largest with the fewest units. Relative to"
-        f" that error, the errors decrease by {relative}. Training ASCNN and SAANN four times as"
-        " long does not change the order (see the table)."
-    )
 
 
 def tables(records: Sequence[Record]) -> list[Table]:

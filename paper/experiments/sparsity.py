@@ -3,156 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
 
 from lincode.metrics import THRESHOLDS
-from paper.cache import Record, Run, Scale
+from paper.cache import Record
 from paper.experiments import missing_pixels
-from paper.experiments.claims import Claim, Estimate, mean_of
-from paper.experiments.missing_pixels import LEVELS, VARIANTS, ends, shared
+from paper.experiments.claims import Claim, Estimate, Margins, mean_of, verdict_of_number
+from paper.experiments.missing_pixels import (
+    CHOICE,
+    LEVELS,
+    SCALES,
+    VARIANTS,
+    by_scale,
+    ends,
+    shared,
+)
 from paper.experiments.networks import NETWORKS
-from paper.experiments.tables import TEXTS, Experiment, Table, mean_and_deviation, percent
+from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent
 
 LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""
 EQUAL = 0.02
 """A difference of sparsity that counts as none. Our criterion."""
-MUCH = 0.2
-"""A difference of sparsity that counts as large. Our criterion."""
 
 
-ABSOLUTE, SIGNED = "sparsity_curve", "signed_sparsity_curve"
-READINGS = {ABSOLUTE: "|u| ≤ Th", SIGNED: "u ≤ Th"}
-"""Two readings of the paper's sparsity value. It prints the second, without an absolute value."""
-UNSCALED = {
-    "SCNN": "pixels in [0, 1]",
-    "SCNN, soft threshold": "pixels in [0, 1], soft-thresholded codes of SCNN",
-}
-"""What the results with pixels in [0, 1] are called, by the codes that SCNN has."""
-UNSCALED_LAMS: dict[str, list[float]] = {
-    "SCNN": [0.01, 0.02, 0.035, 0.05, 0.07],
-    "ASCNN": [0.03, 0.1, 0.3, 1.0, 3.0],
-    "SAANN": [0.0002, 0.0005, 0.001, 0.002, 0.005],
-    "Sparsenet": [0.0003, 0.001, 0.003, 0.01, 0.03],
-    "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
-}
-"""λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALE = (TEXTS["why"]["sparsity"], ("sparsity",))
-"""Why claims are not reproduced, and the experiments that show it."""
-
-
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
-    """The runs of Figure 3, and the same with pixels in [0, 1]."""
-    first = missing_pixels.runs(scale, seed, embedded)
-    unscaled = [
-        replace(
-            run,
-            settings={
-                **run.settings,
-                "deviation": None,
-                "pixels": "pixels in [0, 1]",
-                "lams": UNSCALED_LAMS[run.settings["network"]][: len(run.settings["lams"])],
-            },
-        )
-        for run in first
-    ]
-    return first + unscaled
-
-
-def is_scaled(record: Record) -> bool:
-    """Return whether the patches are scaled to a standard deviation of 1, as in Figure 3."""
-    return record["deviation"] is not None
-
-
-def curves(records: Sequence[Record], reading: str = ABSOLUTE) -> dict[str, Any]:
+def curves(records: Sequence[Record]) -> dict[str, Any]:
     """Return the sparsity of each network, of shape (repetitions, levels, thresholds)."""
     found: dict[str, list[Any]] = {}
     for record in shared(records):
-        found.setdefault(record["network"], []).append([best[reading] for best in record["chosen"]])
+        own = [best["sparsity_curve"] for best in record["chosen"]]
+        found.setdefault(record["network"], []).append(own)
     return {x: np.array(found[x]) for x in VARIANTS if x in found}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 4.
-
-    They are also judged, but not counted, with pixels in [0, 1] and both kinds of codes of SCNN.
-    """
-    unscaled = curves([r for r in records if not is_scaled(r)])
-    return claims_of(curves([r for r in records if is_scaled(r)])) + [
-        replace(claim, sentence=f"{claim.sentence.removesuffix('.')}; {text}.", counted=False)
-        for codes, text in UNSCALED.items()
-        if codes in unscaled
-        for claim in claims_of(unscaled | {"SCNN": unscaled[codes]})
-    ]
-
-
-def claims_of(found: dict[str, Any]) -> list[Claim]:
-    """Return the claims for the sparsity of each network."""
-    if not set(NETWORKS) <= set(found):
+    """Return the paper's claims about Figure 4, for both scales of the pixels."""
+    found = {x: curves(own) for x, own in by_scale(records).items()}
+    if not found or any(not set(NETWORKS) <= set(own) for own in found.values()):
         return []
-    n = min(len(found[x]) for x in NETWORKS)
-    found = {x: found[x][:n] for x in NETWORKS}
-    mean = {x: found[x].mean(axis=2) for x in NETWORKS}
-    spread = {x: np.ptp(mean[x], axis=1) for x in NETWORKS}
-    at_low = found["SCNN"][:, :, int(np.searchsorted(THRESHOLDS, LOW))]
-    means = "mean over thresholds and noise levels: " + ", ".join(
-        f"{x} {mean[x].mean():.2f}" for x in NETWORKS
-    )
+    equal = {}
+    for reading, own in found.items():
+        n = min(len(own[x]) for x in NETWORKS)
+        equal[reading] = {x: own[x][:n] for x in NETWORKS}
+    low = int(np.searchsorted(THRESHOLDS, LOW))
+    mean = {r: {x: own[x].mean(axis=2) for x in NETWORKS} for r, own in equal.items()}
+    spread = {r: {x: np.ptp(own[x], axis=1) for x in NETWORKS} for r, own in mean.items()}
 
-    def differences(one: str, other: str) -> list[Estimate]:
-        return [mean_of(values) for values in (mean[one] - mean[other]).T]
+    def here(values: Any) -> dict[str, str]:
+        return {reading: values(reading) for reading in equal}
+
+    def every(margins: Any) -> dict[str, Margins]:
+        return {reading: margins(reading) for reading in equal}
+
+    def means(reading: str) -> str:
+        return ", ".join(f"{x} {mean[reading][x].mean():.2f}" for x in NETWORKS)
+
+    def differences(reading: str, one: str, other: str) -> list[Estimate]:
+        return [mean_of(values) for values in (mean[reading][one] - mean[reading][other]).T]
 
     return [
         Claim(
-            "SCNN is sparse even at very low thresholds (our criterion: at least"
-            f" {HIGH} at {LOW}).",
+            f"SCNN is sparse even at very low thresholds (at least {HIGH} at {LOW}).",
             "high",
-            "SCNN: " + ", ".join(f"{s:.2f}" for s in at_low.mean(axis=0)),
-            [mean_of(values) - HIGH for values in at_low.T],
-            *SCALE,
+            here(lambda r: ", ".join(f"{s:.2f}" for s in equal[r]["SCNN"][:, :, low].mean(axis=0))),
+            every(
+                lambda r: [
+                    mean_of(values).distance_to(HIGH, 1) for values in equal[r]["SCNN"][:, :, low].T
+                ]
+            ),
+            verdict_of_number,
+            CHOICE,
         ),
         Claim(
-            "SCNN's codes are at least as sparse as those of the other networks (our criterion: the"
-            f" mean over thresholds, with a tolerance of {EQUAL}, at each noise level).",
+            "SCNN is at least as sparse as the others at each noise level (mean over thresholds;"
+            f" at most {EQUAL} lower).",
             "at least equal",
-            means,
-            [d + EQUAL for x in NETWORKS if x != "SCNN" for d in differences("SCNN", x)],
-            *SCALE,
+            here(means),
+            every(
+                lambda r: [
+                    d.distance_to(-EQUAL, 1)
+                    for x in NETWORKS
+                    if x != "SCNN"
+                    for d in differences(r, "SCNN", x)
+                ]
+            ),
+            verdict_of_number,
+            CHOICE,
         ),
         Claim(
-            f"SAANN is much less sparse than all others (our criterion: by {MUCH} at each noise"
-            " level).",
+            "SAANN is much less sparse than all others.",
             "much lower",
-            means,
-            [d - MUCH for x in NETWORKS if x != "SAANN" for d in differences(x, "SAANN")],
+            here(lambda r: f"SAANN {mean[r]['SAANN'].mean():.2f}"),
+            every(
+                lambda r: [d for x in NETWORKS if x != "SAANN" for d in differences(r, x, "SAANN")]
+            ),
+            choice=CHOICE,
         ),
         Claim(
-            "SCNN changes least as noise increases (our criterion: the range of its mean over"
-            " thresholds is the smallest).",
+            "SCNN's sparsity changes least as noise increases.",
             "most stable",
-            "the mean changes by " + ", ".join(f"{x} {spread[x].mean():.3f}" for x in NETWORKS),
-            [mean_of(spread[x] - spread["SCNN"]) for x in NETWORKS if x != "SCNN"],
-            *SCALE,
+            here(lambda r: ", ".join(f"{x} {spread[r][x].mean():.3f}" for x in NETWORKS)),
+            every(
+                lambda r: [
+                    mean_of(spread[r][x] - spread[r]["SCNN"]) for x in NETWORKS if x != "SCNN"
+                ]
+            ),
+            choice=CHOICE,
         ),
     ]
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Return one table for each reading of the sparsity value, and one for pixels in [0, 1]."""
-    scaled = [r for r in records if is_scaled(r)]
-    found = [sparsity_table(scaled, reading) for reading in READINGS] if scaled else []
-    if unscaled := [r for r in records if not is_scaled(r)]:
-        table = sparsity_table(unscaled, ABSOLUTE)
-        title = f"{table.title}. Pixels in [0, 1]"
-        found.append(replace(table, name="sparsity-unscaled", title=title))
-    return found
+    """Return one table for each scale of the pixels."""
+    found, names = by_scale(records), ("sparsity", "sparsity-unscaled")
+    pairs = zip(SCALES, names, strict=True)
+    return [sparsity_table(found[x], name, x) for x, name in pairs if x in found]
 
 
-def sparsity_table(records: Sequence[Record], reading: str) -> Table:
+def sparsity_table(records: Sequence[Record], name: str, pixels: str) -> Table:
     """Return the sparsity at some thresholds, with 10 % and 50 % of the pixels missing."""
     at = [0.0, 0.01, 0.1, 0.2, 0.3, 0.5]
     where = [int(np.argmin(np.abs(THRESHOLDS - t))) for t in at]
@@ -162,14 +133,10 @@ def sparsity_table(records: Sequence[Record], reading: str) -> Table:
             f"{x}, {percent(LEVELS[level], 0)} missing{marks.loc[x, LEVELS[level]]}",
             *(mean_and_deviation(s[:, level, k], ".3f") for k in where),
         ]
-        for x, s in curves(records, reading).items()
+        for x, s in curves(records).items()
         for level in (0, len(LEVELS) - 1)
     ]
-    title = (
-        f"Fraction of coefficients u of test patches with {READINGS[reading]}. A * marks rows for"
-        " which λ is the first or the last of its grid"
-    )
-    name = "sparsity" if reading == ABSOLUTE else "sparsity-signed"
+    title = f"Fraction of coefficients u with |u| ≤ Th ({pixels}). A * marks ends of the grid of λ"
     return Table(name, title, ["threshold Th", *(f"{t:g}" for t in at)], rows)
 
 
@@ -178,7 +145,7 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
 
     Lines are dashed if λ is at the end of its grid. Bands show the deviations.
     """
-    records = [r for r in records if is_scaled(r)]
+    records = by_scale(records).get(SCALES[0], [])
     found, at = curves(records), ends(records)
     figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
@@ -197,7 +164,7 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
         axes.set_xlabel("threshold Th")
         axes.tick_params(labelbottom=True)
     for axes in panels[::3]:
-        axes.set_ylabel(f"fraction with {READINGS[ABSOLUTE]}")
+        axes.set_ylabel("fraction with |u| ≤ Th")
     last = panels[-1]
     last.axis("off")
     for k, level in enumerate(LEVELS):
@@ -224,11 +191,9 @@ EXPERIMENT = Experiment(
     "sparsity",
     "Figure 4: sparsity against the threshold",
     "bsds300",
-    runs,
+    missing_pixels.runs,
     claims,
     tables,
     {"figure-4-sparsity": plot},
-    used_by_claims=lambda run: (
-        run.settings["network"] in NETWORKS and run.settings["deviation"] is not None
-    ),
+    used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

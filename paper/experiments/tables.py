@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +12,6 @@ import pandas as pd
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim
 
-TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
 Plot = Callable[[Any, Sequence[Record]], None]
 """A function (figure, records) that plots records on an empty matplotlib figure."""
 
@@ -38,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of the paper. What the report says about it is in ``texts.toml``."""
+    """A figure or table of the paper."""
 
     id: str
     title: str
@@ -50,21 +47,8 @@ class Experiment:
     tables: Callable[[Sequence[Record]], list[Table]]
     plots: Mapping[str, Plot] = field(default_factory=dict)
     """The plots by the names of their files"""
-    has_claims: bool = True
-    """False if the paper claims nothing about the experiment"""
     used_by_claims: Callable[[Run], bool] = lambda run: True
     """Whether a run is needed to judge the claims"""
-
-    def texts(self, kind: str) -> list[str]:
-        """Return the texts of a kind: "protocol", "departures" or "not_run"."""
-        found: list[str] = []
-        for text in TEXTS[self.id].get(kind, []):
-            found += TEXTS["grid"][kind] if text == "@grid" else [text]
-        return found
-
-    def caption(self, plot: str) -> str:
-        """Return what a plot shows."""
-        return str(TEXTS[self.id]["captions"][plot])
 
 
 def best_repetitions(
@@ -159,18 +143,6 @@ def end_mark(value: float, tried: Iterable[float]) -> str:
     """Return the * that marks a chosen value at the end of its grid, if it has several values."""
     every = set(tried)
     return "*" if len(every) > 1 and at_end(value, every) else ""
-
-
-END_TEXT = "A * marks a value at the end of several that were tried."
-
-
-def duration(seconds: float) -> str:
-    """Return a number of seconds as text, in seconds, minutes or hours."""
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def points(fraction: float) -> str:

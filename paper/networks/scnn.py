@@ -20,7 +20,7 @@ of the iterate is at most ``INNER_RTOL``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -55,6 +55,9 @@ def factor_rows(X: Array) -> DirectFactor:
     return factor_transposed(np.array(X64.T, order="F"), X.dtype)
 
 
+Update = Callable[[Array], Array]
+
+
 class GradientTraining:
     """SCNN in training: the codes U of the rows X, D and C, and the steps of Algorithm 1."""
 
@@ -81,7 +84,15 @@ class GradientTraining:
         self.projection_weight_update()
 
     def input_update(self) -> None:
-        """Do step (a), the B-SCNN input update (equation 14): U ← P(U − η_U ∂E₁/∂U)."""
+        """Do step (a), the B-SCNN input update (equation 14)."""
+        self.set_codes(_iterate(self.code_update(), self.U, U_ITERATIONS))
+
+    def set_codes(self, U: Array) -> None:
+        """Replace the codes."""
+        self.U, self.stats = U, CodeStats.of(U, self.X)
+
+    def code_update(self) -> Update:
+        """Return one iteration of step (a), U ← P(U − η_U ∂E₁/∂U)."""
         problem, m = self.code_problem(), len(self.D)
         H, b = problem.H, self.X @ problem.W.T
         norm = problem.norm  # ‖D Dᵀ/p + I/m‖
@@ -91,38 +102,44 @@ class GradientTraining:
             gradient = 2 * (U @ H - b)  # equation 12
             return soft_threshold(U - eta_U * gradient, 2 * eta_U * self.lam / m)
 
-        self.U = _iterate(update, self.U, U_ITERATIONS)
-        self.stats = CodeStats.of(self.U, self.X)
+        return update
 
     def reconstruction_weight_update(self) -> None:
-        """Do step (b), the B-SCNN weight update (equations 7 and 9), with a projection."""
+        """Do step (b), the B-SCNN weight update (equations 7 and 9)."""
+        norm = float(np.linalg.norm(self.stats.UtU, 2))
+        if norm > 0:
+            self.D = _iterate(self.dictionary_update(norm), self.D, D_ITERATIONS)
+
+    def dictionary_update(self, norm: float) -> Update:
+        """Return one iteration of step (b) with η_D = p/(2 norm), and a projection."""
         UtU, UtX = self.stats.UtU, self.stats.UtX
         p = self.D.shape[1]
-        norm = np.linalg.norm(UtU, 2)
-        if norm == 0:
-            return
         eta_D = p / (2 * norm)
 
         def update(D: Array) -> Array:
             gradient = 2 / p * (UtU @ D - UtX)
             return project_unit_ball(D - eta_D * gradient)
 
-        self.D = _iterate(update, self.D, D_ITERATIONS)
+        return update
 
     def projection_weight_update(self) -> None:
         """Do step (c), the T-SCNN weight update (equations 8 and 10)."""
+        s2 = self.factor.s2
+        if s2.size:
+            self.C = _iterate(self.encoder_update(s2.max()), self.C, C_ITERATIONS)
+
+    def encoder_update(self, norm: float) -> Update:
+        """Return one iteration of step (c) with η_C = m/(2 norm)."""
         V, s2, UtX = self.factor.V, self.factor.s2, self.stats.UtX
         m = len(self.C)
-        if not s2.size:
-            return
-        eta_C = m / (2 * s2.max())  # s2.max() = ‖XᵀX‖
+        eta_C = m / (2 * norm)
 
         def update(C: Array) -> Array:
             CXtX = (C @ V * s2) @ V.T
             gradient = 2 / m * (CXtX - UtX)
             return np.asarray(C - eta_C * gradient)
 
-        self.C = _iterate(update, self.C, C_ITERATIONS)
+        return update
 
     def monitored_error(self) -> float:
         """Return 1/p ‖X − X Cᵀ D‖², the error of the network in step (d)."""
@@ -138,7 +155,70 @@ class GradientTraining:
         """Do nothing after the last iteration."""
 
 
-def _iterate(update: Callable[[Array], Array], A: Array, max_iter: int) -> Array:
+def stopped_encoders(
+    X: Array, U: Array, starts: Sequence[Array], steps: Sequence[float]
+) -> list[list[Array]]:
+    """Return for each start the encoders after so many steps (c) on the codes U.
+
+    Along an eigenvector of XᵀX with eigenvalue s², a step with η_C multiplies the distance to the
+    least-squares solution by 1 − s²/max s². So t steps need no loop, and t = ∞ is the solution.
+    The starts are projected onto the row space of X.
+    """
+    factor = factor_rows(X)
+    exact = factor.solve(CodeStats.of(U, X).UtX)
+    remaining = 1 - factor.s2 / factor.s2.max()
+    return [
+        [exact + ((start - exact) @ factor.V * remaining**t) @ factor.V.T for t in steps]
+        for start in starts
+    ]
+
+
+def remaining_excess(
+    X: Array, lam: float, m: int, rng: np.random.RandomState, *, printed: bool
+) -> dict[str, float]:
+    """Return how much of the excess of the energy each step of the second iteration leaves.
+
+    Each step makes as many inner iterations as the paper allows, with the corrected or the printed
+    norms in its step size, and its limit is computed by the solvers of lincode. The entry "λ" is
+    the λ for which the printed threshold would be right, divided by λ.
+    """
+    training = GradientTraining(X, lam, m, rng)
+    training.iterate()
+    found = {"λ": m * training.code_problem().norm}
+
+    def excess(name: str, solved: Array, steps: Array) -> None:
+        energies = []
+        before = training.U, training.D, training.C
+        for value in (solved, steps, None):
+            U, training.D, training.C = (
+                value if value is not None and name == own else old
+                for own, old in zip("UDC", before, strict=True)
+            )
+            training.set_codes(U)
+            energies.append(training.energy())
+        limit, after, start = energies
+        found[name] = (after - limit) / (start - limit)
+
+    def repeated(update: Update, A: Array, n: int) -> Array:
+        for _ in range(n):
+            A = update(A)
+        return A
+
+    U = repeated(training.code_update(), training.U, U_ITERATIONS)
+    excess("U", code_step(U, X, training.code_problem(), tol=1e-9, max_iter=100_000).U, U)
+    training.set_codes(U)
+    stats, s2 = training.stats, training.factor.s2
+    norms = float(np.sum(stats.UtU**2)), float(np.sum(s2**2))
+    if not printed:
+        norms = float(np.linalg.norm(stats.UtU, 2)), float(s2.max())
+    D = repeated(training.dictionary_update(norms[0]), training.D, D_ITERATIONS)
+    excess("D", dictionary_step(D, stats, tol=1e-9, max_sweeps=10_000)[0], D)
+    C = repeated(training.encoder_update(norms[1]), training.C, C_ITERATIONS)
+    excess("C", training.factor.solve(stats.UtX), C)
+    return found
+
+
+def _iterate(update: Update, A: Array, max_iter: int) -> Array:
     """Apply an update until it converges or ``max_iter`` is reached."""
     for _ in range(max_iter):
         previous, A = A, update(A)

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper.experiments.networks import build
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
+from paper.networks.scnn import stopped_encoders
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -166,6 +167,18 @@ def test_training_that_fails_is_reported() -> None:
 def test_unknown_choices_raise_an_error(network: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         network.fit(TRAIN)
+
+
+def test_stopped_encoders_are_those_of_the_gradient_steps(rng: np.random.Generator) -> None:
+    X, U = rng.standard_normal((50, 6)) * [3, 1, 1, 0.5, 0.1, 1] + 1, rng.standard_normal((50, 4))
+    C = rng.uniform(-1, 1, (4, 6))
+    ((one, many, limit),) = stopped_encoders(X, U, [C], [1, 500, np.inf])
+    for t in range(1, 501):
+        C = C - (C @ X.T @ X - U.T @ X) / np.linalg.norm(X.T @ X, 2)
+        if t in (1, 500):
+            assert_allclose(one if t == 1 else many, C)
+    assert_allclose(limit, np.linalg.lstsq(X, U, rcond=None)[0].T)
+    assert np.abs(limit - many).max() > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
