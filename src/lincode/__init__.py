@@ -6,6 +6,7 @@ from lincode.estimators.path import scnn_path
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_encode import SparseCoder, sparse_encode
 from lincode.export import to_onnx
+from lincode.index import SparseIndex
 from lincode.io import load, save
 from lincode.training.loop import Iteration
 
@@ -16,6 +17,7 @@ __all__ = [
     "Iteration",
     "MiniBatchSCNN",
     "SparseCoder",
+    "SparseIndex",
     "load",
     "save",
     "scnn_path",
