@@ -1,6 +1,7 @@
 """lincode: sparse codes that cost one matrix product."""
 
 from lincode.core.threshold import soft_threshold
+from lincode.denoise import denoise
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
 from lincode.estimators.scnn import SCNN
@@ -18,6 +19,7 @@ __all__ = [
     "MiniBatchSCNN",
     "SparseCoder",
     "SparseIndex",
+    "denoise",
     "load",
     "save",
     "scnn_path",

@@ -19,10 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.arrays import Array, blocks, dense
 from lincode.core.compiler import compiled, inlined
-from lincode.core.dictionary import dictionary_sweep
-from lincode.core.energy import CodeStats
 from lincode.estimators.minibatch import MiniBatchSCNN
-from lincode.estimators.sparse_encode import sparse_encode
+from lincode.estimators.sparse_encode import adapt_dictionary, sparse_encode
 from lincode.estimators.validation import (
     N_JOBS,
     check_parameters,
@@ -41,7 +39,7 @@ activations and word vectors: of 3 to 7 bits, which leave more or less space for
 STEPS_PER_OCTAVE, LARGEST_STEP = 16, 64
 """The grid of scales has 16 steps per octave, from 2⁻¹² to 2⁴ of the largest in ``fit``."""
 MAX_QUANTISATION_SWEEPS = 4
-ROUNDS, SWEEPS = 5, 2
+ROUNDS = 5
 """After the training of a network, its dictionary is adapted to greedy codes in some rounds."""
 TRAINING_ROWS, TRAINING_ROWS_PER_UNIT = 20_000, 20
 """The dictionary is learned from at most max(20,000, 20 m) rows."""
@@ -141,7 +139,10 @@ class SparseIndex(BaseEstimator):
         n = max(TRAINING_ROWS, TRAINING_ROWS_PER_UNIT * self.n_components)
         sample = X[np.sort(rng.permutation(len(X))[:n])]
         self.mean_ = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
-        self.components_, self.scale_ = self._learn(sample - self.mean_, rng)
+        sample -= self.mean_
+        self.components_ = self._learn(sample, rng)
+        U = sparse_encode(sample, self.components_, sparse_output=True, **self._options())
+        self.scale_ = float(np.abs(U.data).max(initial=0)) or 1.0
         self.codes_ = np.empty((0, self.n_bytes), np.uint8)
         return self.add(X)
 
@@ -160,9 +161,10 @@ class SparseIndex(BaseEstimator):
         """
         check_is_fitted(self)
         X = self._check_vectors(X, reset=False)
-        gram, codes = self.components_ @ self.components_.T, []
+        D, codes = self.components_, []
+        gram = D @ D.T
         for rows in blocks(len(X), ROW_BLOCK):
-            U = self._greedy_codes(X[rows] - self.mean_, self.components_)
+            U = sparse_encode(X[rows] - self.mean_, D, sparse_output=True, **self._options())
             codes.append(np.zeros((U.shape[0], self.n_bytes), np.uint8))
             largest = np.abs(U).max(axis=1).toarray().ravel() / self.scale_
             steps = np.log2(largest, out=np.full_like(largest, -np.inf), where=largest > 0)
@@ -216,7 +218,7 @@ class SparseIndex(BaseEstimator):
         return similarities, indices
 
     def reconstruct(self) -> Array:
-        """Return the compressed vectors as a float32 array of shape (n_samples_fit_, n_features)."""
+        """Return the compressed vectors in float32, one per row."""
         check_is_fitted(self)
         X = np.empty((self.n_samples_fit_, self.n_features_in_), np.float32)
         for rows in blocks(len(X), ROW_BLOCK):
@@ -242,27 +244,18 @@ class SparseIndex(BaseEstimator):
             X = dense(check_rows(self, X, reset=reset)).astype(np.float32)
         return dense(check_scaled_rows(None, X, reset=False, advice="Divide all vectors by {0}."))
 
-    def _greedy_codes(self, X: Array, D: Array) -> Any:
-        k, jobs = self.n_nonzero_, self.n_jobs
-        return sparse_encode(
-            X, D, algorithm="ols", n_nonzero_coefs=k, sparse_output=True, n_jobs=jobs
-        )
+    def _options(self) -> dict[str, Any]:
+        return {"algorithm": "ols", "n_nonzero_coefs": self.n_nonzero_, "n_jobs": self.n_jobs}
 
-    def _learn(self, X: Array, rng: np.random.RandomState) -> tuple[Array, float]:
-        """Return a dictionary for greedy codes of X, and the largest code."""
+    def _learn(self, X: Array, rng: np.random.RandomState) -> Array:
+        """Return a dictionary for greedy codes of X."""
         network = MiniBatchSCNN(
             self.n_components, density=self.n_nonzero_, n_jobs=self.n_jobs, random_state=rng
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are about the encoder, which is not used
-            D = _unit_atoms(network.fit(X).components_.astype(np.float64))
-        for _ in range(ROUNDS):
-            U = self._greedy_codes(X, D.astype(np.float32)).astype(np.float64)
-            used = np.bincount(U.indices, minlength=len(D)).astype(np.float64)
-            stats = CodeStats((U.T @ U).toarray(), U.T @ X, 0.0, used, len(X))
-            for _ in range(SWEEPS):
-                D = _unit_atoms(dictionary_sweep(D, stats))
-        return D.astype(np.float32), float(np.abs(U.data).max(initial=0)) or 1.0
+            D = network.fit(X).components_
+        return adapt_dictionary(X, D, n_rounds=ROUNDS, **self._options())
 
     def _scales(self) -> Array:
         """Return the value of the level 1 for each of the 256 steps of the grid of scales."""
@@ -284,12 +277,6 @@ def layout(m: int, n_bytes: int) -> tuple[int, int]:
     counts = [(free - ((m - 1) >> low)) // (VALUE_BITS + low + 1) for low in range(17)]
     k = max(counts)
     return min(k, m), counts.index(k)
-
-
-def _unit_atoms(D: Array) -> Array:
-    """Return the atoms with length 1, except for those of length 0."""
-    lengths = np.linalg.norm(D, axis=1, keepdims=True)
-    return np.asarray(D / np.where(lengths > 0, lengths, 1))
 
 
 @compiled
@@ -332,7 +319,7 @@ def _pack(
 
 @inlined
 def _level(value: float) -> int:
-    return int(max(-MAX_LEVEL, min(MAX_LEVEL, np.floor(value + 0.5))))
+    return max(-MAX_LEVEL, min(MAX_LEVEL, int(np.floor(value + 0.5))))
 
 
 @compiled
@@ -343,7 +330,7 @@ def _unpack(codes: Any, scales: Any, low: int, units: Any, values: Any) -> None:
     for i in range(n):
         scale, high = scales[codes[i, 0]], SCALE_BITS + k * width
         for j in range(k):
-            position, word = SCALE_BITS + j * width, np.int64(0)
+            position, word = SCALE_BITS + j * width, 0
             for b in range(4):
                 if (position >> 3) + b < n_bytes:
                     word |= np.int64(codes[i, (position >> 3) + b]) << (8 * b)
