@@ -27,7 +27,10 @@ from lincode import MiniBatchSCNN, denoise
 
 SIGMAS = (25, 15, 50)
 N_PATCHES = 40_000
-LEFT_OUT = ["156065", "361010", "37073", "376043", "38082", "38092", "385039", "41033", "41069", "42012", "42049", "43074", "45096", "54082", "55073", "58060", "62096", "65033", "66053", "69015", "69020", "69040", "76053", "78004", "8023", "85048", "86000", "86016", "86068", "87046", "89072", "97033"]
+LEFT_OUT = """
+156065 361010 37073 376043 38082 38092 385039 41033 41069 42012 42049 43074 45096 54082 55073 58060
+62096 65033 66053 69015 69020 69040 76053 78004 8023 85048 86000 86016 86068 87046 89072 97033
+"""
 Method = Callable[[Any, float], Any]
 
 
@@ -91,7 +94,8 @@ def main() -> None:
     data, file = Path(os.environ["LINCODE_DATA"]) / "bsds300", options.folder / "denoise.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(record["method"], record["sigma"], record["image"]) for record in records}
-    test = [path for path in sorted((data / "test").glob("*.jpg")) if path.stem not in LEFT_OUT]
+    left_out = set(LEFT_OUT.split())
+    test = [path for path in sorted((data / "test").glob("*.jpg")) if path.stem not in left_out]
     train, methods = sorted((data / "train").glob("*.jpg")), dict[str, tuple[Method, int]]()
     for side, m, density in ((8, 256, 4), (11, 512, 6)):
         D = learned_dictionary(train, side, m, density)

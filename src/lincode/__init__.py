@@ -9,6 +9,7 @@ from lincode.estimators.sparse_encode import SparseCoder, sparse_encode
 from lincode.export import to_onnx
 from lincode.index import SparseIndex
 from lincode.io import load, save
+from lincode.sae import export_sae, load_sae
 from lincode.training.loop import Iteration
 
 __version__ = "0.1.0.dev0"
@@ -20,7 +21,9 @@ __all__ = [
     "SparseCoder",
     "SparseIndex",
     "denoise",
+    "export_sae",
     "load",
+    "load_sae",
     "save",
     "scnn_path",
     "soft_threshold",
