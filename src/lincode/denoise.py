@@ -97,7 +97,7 @@ def denoise(
     p = n_colours * shape[0] * shape[1]
     tol = p * noise**2 * (1 + NOISE_DEVIATIONS * (2 / p) ** 0.5)
     options: dict[str, Any] = {"algorithm": "omp", "n_nonzero_coefs": max(1, p // 2), "tol": tol}
-    options |= {"n_jobs": n_jobs}
+    options |= {"sparse_output": True, "n_jobs": n_jobs}
     if D is None:
         sample, _ = _centred(sample.reshape(len(sample), n_colours, *shape))
         m = ATOMS if n_colours == 1 else COLOUR_ATOMS
@@ -106,7 +106,7 @@ def denoise(
     for first in range(0, len(patches), step := max(1, BLOCK_PATCHES // patches.shape[1])):
         block = patches[first : first + step]
         rows, means = _centred(block.reshape(-1, *block.shape[2:]))
-        denoised = sparse_encode(rows, D, sparse_output=True, **options) @ D
+        denoised = sparse_encode(rows, D, **options) @ D
         denoised = denoised.reshape(*block.shape[:2], n_colours, -1) + means.reshape(
             *block.shape[:3], 1
         )

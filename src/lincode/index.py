@@ -38,7 +38,7 @@ MAX_LEVEL, VALUE_BITS, SCALE_BITS = 31, 6, 8
 activations and word vectors: of 3 to 7 bits, which leave more or less space for non-zeros."""
 STEPS_PER_OCTAVE, LARGEST_STEP = 16, 64
 """The grid of scales has 16 steps per octave, from 2⁻¹² to 2⁴ of the largest in ``fit``."""
-MAX_QUANTISATION_SWEEPS = 4
+ROUNDING_SWEEPS = 4
 ROUNDS = 5
 """After the training of a network, its dictionary is adapted to greedy codes in some rounds."""
 TRAINING_ROWS, TRAINING_ROWS_PER_UNIT = 20_000, 20
@@ -72,22 +72,16 @@ class SparseIndex(BaseEstimator):
 
     Attributes
     ----------
-    codes_ : uint8 array of shape (n_samples_fit_, n_bytes)
+    codes_ : uint8 array of shape (n_stored, n_bytes)
         The compressed vectors.
-    components_ : float32 array of shape (n_components, n_features)
-        The dictionary, with atoms of length 1.
-    mean_ : float32 array of shape (n_features,)
-        The mean of the vectors given to ``fit``, which is not part of the codes.
+    components_, mean_ : float32 arrays of shape (n_components, n_features) and (n_features,)
+        The dictionary, and the mean of the vectors, which is not part of the codes.
     scale_ : float
         The largest code of the vectors from which the dictionary was learned.
     n_nonzero_ : int
         The number of non-zeros per vector.
-    n_samples_fit_ : int
-        The number of stored vectors.
     nbytes : int
         The number of bytes of the codes, the dictionary and the mean.
-    n_features_in_ : int
-        The number of features.
 
     See Also
     --------
@@ -134,15 +128,19 @@ class SparseIndex(BaseEstimator):
         self
         """
         check_parameters(vars(self), CONSTRAINTS)
-        self.n_nonzero_, self._low_bits = layout(self.n_components, self.n_bytes)
+        m, (k, self._low_bits) = self.n_components, layout(self.n_components, self.n_bytes)
+        self.n_nonzero_ = k
         X, rng = self._check_vectors(X, reset=True), check_seed(self.random_state)
-        n = max(TRAINING_ROWS, TRAINING_ROWS_PER_UNIT * self.n_components)
+        n = max(TRAINING_ROWS, TRAINING_ROWS_PER_UNIT * m)
         sample = X[np.sort(rng.permutation(len(X))[:n])]
         self.mean_ = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         sample -= self.mean_
-        self.components_ = self._learn(sample, rng)
-        U = sparse_encode(sample, self.components_, sparse_output=True, **self._options())
-        self.scale_ = float(np.abs(U.data).max(initial=0)) or 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are about the encoder, which is not used
+            network = MiniBatchSCNN(m, density=k, n_jobs=self.n_jobs, random_state=rng).fit(sample)
+        D = adapt_dictionary(sample, network.components_, n_rounds=ROUNDS, **self._options())
+        U = sparse_encode(sample, D, **self._options())
+        self.components_, self.scale_ = D, float(np.abs(U.data).max(initial=0)) or 1.0
         self.codes_ = np.empty((0, self.n_bytes), np.uint8)
         return self.add(X)
 
@@ -161,11 +159,9 @@ class SparseIndex(BaseEstimator):
         """
         check_is_fitted(self)
         X = self._check_vectors(X, reset=False)
-        D, codes = self.components_, []
-        gram = D @ D.T
+        D, k, codes = self.components_, self.n_nonzero_, [self.codes_]
         for rows in blocks(len(X), ROW_BLOCK):
-            U = sparse_encode(X[rows] - self.mean_, D, sparse_output=True, **self._options())
-            codes.append(np.zeros((U.shape[0], self.n_bytes), np.uint8))
+            U = sparse_encode(X[rows] - self.mean_, D, **self._options())
             largest = np.abs(U).max(axis=1).toarray().ravel() / self.scale_
             steps = np.log2(largest, out=np.full_like(largest, -np.inf), where=largest > 0)
             steps = np.round(steps * STEPS_PER_OCTAVE) + 255 - LARGEST_STEP
@@ -174,17 +170,15 @@ class SparseIndex(BaseEstimator):
                     "the vectors must not be more than 16 times as long as those given to fit;"
                     " divide them by their lengths, or fit on vectors of all lengths."
                 )
-            codes[-1][:, 0] = np.maximum(steps, 0)
-            k, low = self.n_nonzero_, self._low_bits
-            _pack(U.indptr, U.indices, U.data, gram, self._scales(), k, low, codes[-1])
-        self.codes_ = np.concatenate([self.codes_, *codes])
+            steps = np.maximum(steps, 0).astype(np.uint8)
+            units, levels = np.zeros((2, len(steps), k), np.int64)
+            _round(U.indptr, U.indices, U.data, D @ D.T, self._scales()[steps], units, levels)
+            codes.append(_pack(steps, units, levels + MAX_LEVEL, self._low_bits, self.n_bytes))
+        self.codes_ = np.concatenate(codes)
         return self
 
     def kneighbors(self, X: Any, n_neighbors: int = 5) -> tuple[Array, NDArray[np.int64]]:
-        """Find the stored vectors with the largest inner products with each query.
-
-        This is :meth:`sklearn.neighbors.NearestNeighbors.kneighbors` with similarities in place of
-        distances.
+        """Find the stored vectors with the largest inner products, in place of least distances.
 
         Parameters
         ----------
@@ -201,43 +195,33 @@ class SparseIndex(BaseEstimator):
             The numbers of the vectors, in the order in which they were stored.
         """
         check_is_fitted(self)
-        number(1, self.n_samples_fit_, integer=True).check("n_neighbors", n_neighbors)
-        X = self._check_vectors(X, reset=False)
+        number(1, integer=True).check("n_neighbors", n_neighbors)
+        X, N = self._check_vectors(X, reset=False), len(self.codes_)
+        if n_neighbors > N:
+            raise InvalidInputError(
+                f"n_neighbors must be at most {N}, the number of stored vectors."
+            )
         similarities = np.full((len(X), n_neighbors), -np.inf, np.float32)
         indices = np.full((len(X), n_neighbors), -1, np.int64)
 
         def search(queries: slice) -> None:
             products = np.ascontiguousarray(self.components_ @ X[queries].T)
-            for rows in blocks(self.n_samples_fit_, ROW_BLOCK):
-                units, values = self._unpacked(rows)
-                found = similarities[queries], indices[queries]
-                _search(units, values, products, rows.start, *found)
+            found, k = (similarities[queries], indices[queries]), self.n_nonzero_
+            for rows in blocks(N, ROW_BLOCK):
+                codes, units = self.codes_[rows], np.empty((ROW_BLOCK, k), np.int32)
+                values = np.empty((ROW_BLOCK, k), np.float32)
+                _unpack(codes, self._scales(), self._low_bits, units, values)
+                _search(units[: len(codes)], values, products, rows.start, *found)
             similarities[queries] += (X[queries] @ self.mean_)[:, None]
 
         threaded_map(search, blocks(len(X), QUERY_BLOCK), thread_count(self.n_jobs))
         return similarities, indices
 
-    def reconstruct(self) -> Array:
-        """Return the compressed vectors in float32, one per row."""
-        check_is_fitted(self)
-        X = np.empty((self.n_samples_fit_, self.n_features_in_), np.float32)
-        for rows in blocks(len(X), ROW_BLOCK):
-            units, values = self._unpacked(rows)
-            U = np.zeros((len(units), self.n_components), np.float32)
-            np.add.at(U, (np.arange(len(units))[:, None], units), values)
-            X[rows] = U @ self.components_ + self.mean_
-        return X
-
-    @property
-    def n_samples_fit_(self) -> int:
-        """The number of stored vectors."""
-        return len(self.codes_)
-
     @property
     def nbytes(self) -> int:
         """The number of bytes of the codes, the dictionary and the mean."""
         check_is_fitted(self)
-        return self.codes_.nbytes + self.components_.nbytes + self.mean_.nbytes
+        return int(self.codes_.nbytes + self.components_.nbytes + self.mean_.nbytes)
 
     def _check_vectors(self, X: Any, *, reset: bool) -> Array:
         with np.errstate(over="ignore"):
@@ -245,34 +229,17 @@ class SparseIndex(BaseEstimator):
         return dense(check_scaled_rows(None, X, reset=False, advice="Divide all vectors by {0}."))
 
     def _options(self) -> dict[str, Any]:
-        return {"algorithm": "ols", "n_nonzero_coefs": self.n_nonzero_, "n_jobs": self.n_jobs}
-
-    def _learn(self, X: Array, rng: np.random.RandomState) -> Array:
-        """Return a dictionary for greedy codes of X."""
-        network = MiniBatchSCNN(
-            self.n_components, density=self.n_nonzero_, n_jobs=self.n_jobs, random_state=rng
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are about the encoder, which is not used
-            D = network.fit(X).components_
-        return adapt_dictionary(X, D, n_rounds=ROUNDS, **self._options())
+        options = {"algorithm": "ols", "n_nonzero_coefs": self.n_nonzero_}
+        return options | {"sparse_output": True, "n_jobs": self.n_jobs}
 
     def _scales(self) -> Array:
         """Return the value of the level 1 for each of the 256 steps of the grid of scales."""
         octaves = (np.arange(256) - 255 + LARGEST_STEP) / STEPS_PER_OCTAVE
         return np.asarray(self.scale_ / MAX_LEVEL * 2**octaves, np.float32)
 
-    def _unpacked(self, rows: slice) -> tuple[NDArray[np.int32], Array]:
-        """Return the units and the values of the non-zeros, of shape (n_rows, n_nonzero_)."""
-        codes = self.codes_[rows]
-        units = np.empty((len(codes), self.n_nonzero_), np.int32)
-        values = np.empty(units.shape, np.float32)
-        _unpack(codes, self._scales(), self._low_bits, units, values)
-        return units, values
-
 
 def layout(m: int, n_bytes: int) -> tuple[int, int]:
-    """Return the number of non-zeros that fit into a code, and the number of low bits of units."""
+    """Return how many non-zeros fit into a code, and the number of low bits of units."""
     free = 8 * n_bytes - SCALE_BITS - 1
     counts = [(free - ((m - 1) >> low)) // (VALUE_BITS + low + 1) for low in range(17)]
     k = max(counts)
@@ -280,41 +247,28 @@ def layout(m: int, n_bytes: int) -> tuple[int, int]:
 
 
 @compiled
-def _pack(
-    starts: Any, columns: Any, U: Any, gram: Any, scales: Any, k: int, low: int, codes: Any
+def _round(
+    starts: Any, columns: Any, U: Any, gram: Any, scales: Any, units: Any, levels: Any
 ) -> None:
-    """Write the codes U, in CSR format, with k non-zeros per row. The scales are already written.
+    """Write the units and the levels of codes in CSR format.
 
-    The levels of a row are those of rounding, and then each is changed in turn to the level with
-    the smallest reconstruction error given the others.
+    Values are rounded, and then each level in turn becomes the one with the smallest error of the
+    reconstruction given the others. Missing non-zeros repeat the last unit with the level 0.
     """
-    q, mask, width = np.zeros(k, np.int64), (1 << low) - 1, VALUE_BITS + low
-    for i in range(len(codes)):
-        first, n, scale = starts[i], starts[i + 1] - starts[i], scales[codes[i, 0]]
+    for i in range(len(units)):
+        first, n = starts[i], min(starts[i + 1] - starts[i], units.shape[1])
+        u, q = U[first : first + n] / scales[i], levels[i]
         for j in range(n):
-            q[j] = _level(U[first + j] / scale)
-        for _ in range(MAX_QUANTISATION_SWEEPS):
-            changed = False
+            q[j] = _level(u[j])
+        for j in range(units.shape[1] if n else 0):
+            units[i, j] = columns[first + min(j, n - 1)]
+        for _ in range(ROUNDING_SWEEPS):
             for j in range(n):
-                total = U[first + j]
+                total = u[j]
                 for r in range(n):
                     if r != j:
-                        overlap = gram[columns[first + j], columns[first + r]]
-                        total += overlap * (U[first + r] - scale * q[r])
-                level = _level(total / scale)
-                changed |= level != q[j]
-                q[j] = level
-            if not changed:
-                break
-        unit = np.int64(0)
-        for j in range(k):  # missing non-zeros repeat the last unit with the level 0
-            unit = np.int64(columns[first + j]) if j < n else unit
-            word = (unit & mask) | (((q[j] if j < n else 0) + MAX_LEVEL) << low)
-            for b in range(width):
-                position = SCALE_BITS + j * width + b
-                codes[i, position >> 3] |= ((word >> b) & 1) << (position & 7)
-            position = SCALE_BITS + k * width + (unit >> low) + j
-            codes[i, position >> 3] |= 1 << (position & 7)
+                        total += gram[units[i, j], units[i, r]] * (u[r] - q[r])
+                q[j] = _level(total)
 
 
 @inlined
@@ -322,19 +276,32 @@ def _level(value: float) -> int:
     return max(-MAX_LEVEL, min(MAX_LEVEL, int(np.floor(value + 0.5))))
 
 
+def _pack(steps: Any, units: Any, levels: Any, low: int, n_bytes: int) -> NDArray[np.uint8]:
+    """Return codes of the steps, the units and the levels, which are at least 0."""
+    n, k = units.shape
+    words, width = (units & ((1 << low) - 1)) | (levels << low), VALUE_BITS + low
+    bits = np.zeros((n, 8 * n_bytes), np.uint8)
+    bits[:, :SCALE_BITS] = steps[:, None] >> np.arange(SCALE_BITS) & 1
+    word_bits = words[:, :, None] >> np.arange(width) & 1
+    bits[:, SCALE_BITS : SCALE_BITS + k * width] = word_bits.reshape(n, k * width)
+    high = SCALE_BITS + k * width + (units >> low) + np.arange(k)
+    np.put_along_axis(bits, high, 1, axis=1)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
 @compiled
 def _unpack(codes: Any, scales: Any, low: int, units: Any, values: Any) -> None:
     """Read the units and the values of the codes."""
-    (n, k), n_bytes = units.shape, codes.shape[1]
+    (n, n_bytes), k = codes.shape, units.shape[1]
     mask, width = (1 << low) - 1, VALUE_BITS + low
     for i in range(n):
         scale, high = scales[codes[i, 0]], SCALE_BITS + k * width
         for j in range(k):
-            position, word = SCALE_BITS + j * width, 0
+            position, word = SCALE_BITS + j * width, np.int64(0)
             for b in range(4):
                 if (position >> 3) + b < n_bytes:
-                    word |= np.int64(codes[i, (position >> 3) + b]) << (8 * b)
-            word >>= position & 7
+                    word |= np.int64(codes[i, (position >> 3) + b]) << np.int64(8 * b)
+            word >>= np.int64(position & 7)
             while not (codes[i, high >> 3] >> (high & 7)) & 1:
                 high += 1
             units[i, j] = (high - SCALE_BITS - k * width - j) << low | (word & mask)

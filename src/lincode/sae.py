@@ -53,21 +53,15 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
     """
     if format not in WEIGHTS:
         raise InvalidInputError(f"format must be 'saelens' or 'sparsify', got {format!r}.")
-    scaler, network = (
-        (None, network)
-        if not isinstance(network, Pipeline)
-        else (
-            network[0] if len(network) == 2 else network,
-            network[-1],
-        )
-    )
+    steps = [step for _, step in network.steps] if isinstance(network, Pipeline) else [network]
+    scaler, network = steps[0] if len(steps) == 2 else None, steps[-1]
     if hasattr(network, "to_local"):  # trained on a cluster
         network = network.to_local()
-    centres = scaler is None or (isinstance(scaler, StandardScaler) and not scaler.with_std)
-    if not (isinstance(network, BaseSCNN) and centres):
+    is_centred = len(steps) == 1 or (isinstance(scaler, StandardScaler) and not scaler.with_std)
+    if not (isinstance(network, BaseSCNN) and is_centred):
         raise InvalidInputError(
-            "only an SCNN or MiniBatchSCNN, or a pipeline of StandardScaler(with_std=False) and"
-            " one of them, can be exported."
+            "only SCNN and MiniBatchSCNN, or a pipeline of StandardScaler(with_std=False) and one"
+            " of them, can be exported."
         )
     check_is_fitted(network)
     if network.transform_algorithm != "encoder":
@@ -79,16 +73,13 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
     positive = rule.positive or network.split_sign
     if network.split_sign:
         C, D = np.vstack([C, -C]), np.vstack([D, -D])
-    if rule.mode == "hard" and (format == "sparsify" or not positive):
+    if not positive and (rule.mode == "hard" or format == "sparsify"):
         raise InvalidInputError(
-            f"{format} has no threshold for codes of {'any' if positive else 'both'} sign; use an"
-            " integer density" + ", or split_sign=True." * (not positive)
+            f"{format} cannot express codes of both signs; use"
+            " positive_code=True, or set_params(split_sign=True)."
         )
-    if format == "sparsify" and not positive:
-        raise InvalidInputError(
-            "sparsify has positive codes only; use positive_code=True, split_sign=True or"
-            " format='saelens'."
-        )
+    if rule.mode == "hard" and format == "sparsify":
+        raise InvalidInputError("sparsify has no threshold; use an integer density.")
     m, p = D.shape
     b_dec = np.zeros(p) if scaler is None or scaler.mean_ is None else scaler.mean_
     weights = {"b_dec": b_dec, "W_dec": D}

@@ -188,11 +188,12 @@ def sparse_encode(
 def adapt_dictionary(X: Array, D: Array, *, n_rounds: int, **options: Any) -> Array:
     """Return a dictionary with atoms of length 1, adapted to codes of ``sparse_encode`` of X.
 
-    In each round, the codes are computed with ``options`` and each atom is then optimised in turn.
+    In each round, the codes are computed with ``options``, among which is ``sparse_output=True``,
+    and each atom is then optimised in turn.
     """
     D = _unit_atoms(np.asarray(D, np.float64))
     for _ in range(n_rounds):
-        U = sparse_encode(X, D.astype(X.dtype), sparse_output=True, **options).astype(np.float64)
+        U = sparse_encode(X, D.astype(X.dtype), **options).astype(np.float64)
         used = np.bincount(U.indices, minlength=len(D)).astype(np.float64)
         stats = CodeStats((U.T @ U).toarray(), np.asarray(U.T @ X), 0.0, used, len(X))
         for _ in range(SWEEPS):
