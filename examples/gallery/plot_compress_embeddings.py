@@ -27,7 +27,7 @@ from lincode import SparseIndex
 # ---------------------
 # The docstrings are read from the source code of scikit-learn, which is not executed.
 
-texts = {}
+unique = set()
 for path in sorted(Path(sklearn.__file__).parent.rglob("*.py")):
     if "tests" in path.parts:
         continue
@@ -37,9 +37,9 @@ for path in sorted(Path(sklearn.__file__).parent.rglob("*.py")):
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             paragraphs = (ast.get_docstring(node) or "").split("\n\n")
-            texts |= dict.fromkeys(text for text in paragraphs if len(text.split()) >= 12)
-order = np.random.default_rng(0).permutation(len(texts))[:5000]
-paragraphs = list(texts)
+            unique |= {text for text in paragraphs if len(text.split()) >= 12}
+order = np.random.default_rng(0).permutation(len(unique))[:4000]
+paragraphs = sorted(unique)
 texts = [paragraphs[i] for i in order]
 
 words = TfidfVectorizer(sublinear_tf=True, min_df=3).fit_transform(texts)
@@ -64,25 +64,25 @@ def recall(found):
 
 
 sizes = [8, 16, 32]
-results = {"SparseIndex": [], "PCA, int8": []}
-for n_bytes in sizes:
+results = {"SparseIndex": np.zeros(3), "PCA, int8": np.zeros(3)}
+for i, n_bytes in enumerate(sizes):
     index = SparseIndex(128, n_bytes=n_bytes, random_state=0).fit(stored)
     similarities, found = index.kneighbors(queries, n_neighbors=10)
-    results["SparseIndex"].append(recall(found))
+    results["SparseIndex"][i] = recall(found)
 
     pca = PCA(n_bytes, random_state=0).fit(stored)
     scores = pca.transform(stored)
     step = np.abs(scores).max(axis=0) / 127
     compressed = np.round(scores / step) * step
-    results["PCA, int8"].append(recall(neighbours(queries @ pca.components_.T, compressed)))
+    results["PCA, int8"][i] = recall(neighbours(queries @ pca.components_.T, compressed))
 
 # %%
 # A query
 # -------
 
 print("Query:", " ".join(texts[0].split())[:90])
-for i, similarity in zip(found[0][:3], similarities[0], strict=False):
-    print(f"{similarity:.2f}", " ".join(texts[300 + i].split())[:90])
+for row, similarity in zip(found[0][:3], similarities[0][:3], strict=True):
+    print(f"{similarity:.2f}", " ".join(texts[300 + row].split())[:90])
 
 # %%
 # Result
@@ -92,7 +92,7 @@ figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, values in results.items():
     ax.plot(sizes, values, marker="o", label=name)
 ax.set_xscale("log", base=2)
-ax.set_xticks(sizes, sizes)
+ax.set_xticks(sizes, [str(size) for size in sizes])
 ax.set_ylim(0, 1)
 ax.set_xlabel("bytes per vector, of 512 in float32")
 ax.set_ylabel("recall of 10 neighbours")

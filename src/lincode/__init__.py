@@ -6,10 +6,9 @@ from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_encode import SparseCoder, sparse_encode
-from lincode.export import to_onnx
+from lincode.export import export_sae, load_sae, to_onnx
 from lincode.index import SparseIndex
 from lincode.io import load, save
-from lincode.sae import export_sae, load_sae
 from lincode.training.loop import Iteration
 
 __version__ = "0.1.0.dev0"
