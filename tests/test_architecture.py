@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "callbacks", "dask", "metrics", "plotting", "exceptions"}
+PUBLIC = {"lincode", "callbacks", "dask", "denoise", "metrics", "plotting", "exceptions"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
 IMPORTS = ["lincode", "lincode.callbacks", "lincode.metrics", "lincode.plotting", "lincode.cli"]
 MAX_FILES, MAX_LINES = 45, 12_300

@@ -240,7 +240,6 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
     --------
     >>> import lincode
     >>> lincode.export_sae(network, "sae", format="sparsify")  # doctest: +SKIP
-    >>> network = lincode.load_sae("sae")  # doctest: +SKIP
     """
     if format not in WEIGHTS:
         raise InvalidInputError(f"format must be 'saelens' or 'sparsify', got {format!r}.")
@@ -309,6 +308,11 @@ def load_sae(folder: str | os.PathLike[str]) -> Any:
     MiniBatchSCNN or Pipeline
         A network, or a pipeline of ``StandardScaler(with_std=False)`` and a network if ``b_dec`` is
         not zero. ``usage_`` is not known, and therefore the same for all units.
+
+    Examples
+    --------
+    >>> import lincode
+    >>> network = lincode.load_sae("sae")  # doctest: +SKIP
     """
     try:
         config = json.loads(Path(folder, CONFIG).read_text())
