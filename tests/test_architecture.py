@@ -23,17 +23,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"core", "exceptions"},
     "plotting": {"exceptions"},
     "dask": {"core", "training", "encoder", "estimators", "exceptions"},
+    "index": {"core", "training", "estimators", "exceptions"},
+    "denoise": {"core", "estimators", "exceptions"},
     "export": {"core", "estimators", "exceptions"},
-    "io": {"core", "training", "encoder", "estimators", "exceptions"},
+    "io": {"core", "training", "encoder", "estimators", "index", "exceptions"},
     "callbacks": {"io", "training", "exceptions"},
     "cli": {"lincode", "callbacks", "io", "exceptions"},
     "__main__": {"cli"},
 }
 """The modules and subpackages of lincode that each of them may import, besides itself."""
-PUBLIC = {"lincode", "callbacks", "dask", "metrics", "plotting", "exceptions"}
+PUBLIC = {"lincode", "callbacks", "dask", "denoise", "metrics", "plotting", "exceptions"}
 """The parts of the public API. The name "lincode" stands for the package itself."""
 IMPORTS = ["lincode", "lincode.callbacks", "lincode.metrics", "lincode.plotting", "lincode.cli"]
-MAX_FILES, MAX_LINES = 45, 11_600
+MAX_FILES, MAX_LINES = 45, 12_300
 MAX_EXECUTED = {"SCNN.fit": 16, "transform": 8, "MiniBatchSCNN.fit": 18, "lincode encode": 14}
 """How many files of lincode a call may execute."""
 

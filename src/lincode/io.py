@@ -19,10 +19,11 @@ from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.scnn import SCNN
 from lincode.estimators.sparse_encode import SparseCoder
 from lincode.exceptions import InvalidInputError, MissingDependencyError
+from lincode.index import SparseIndex
 from lincode.training.alternation import EnergyWeights
 from lincode.training.online import OnlineTraining, RecentRows
 
-ESTIMATORS = (SCNN, MiniBatchSCNN, SparseCoder)
+ESTIMATORS = (SCNN, MiniBatchSCNN, SparseCoder, SparseIndex)
 STATE = (
     OnlineTraining,
     RecentRows,

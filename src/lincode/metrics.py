@@ -187,6 +187,40 @@ def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
     return float(np.sum((curve[1:] + curve[:-1]) / 2 * np.diff(t)) / (t[-1] - t[0]))
 
 
+def autoencoder_metrics(X: ArrayLike, codes: Any, X_reconstructed: ArrayLike) -> dict[str, float]:
+    """The three numbers by which sparse autoencoders are compared.
+
+    Parameters
+    ----------
+    X, X_reconstructed : array-like of shape (n_samples, n_features)
+        Samples and their reconstruction, for example from ``inverse_transform``.
+    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
+        Codes, as returned by ``transform``.
+
+    Returns
+    -------
+    dict
+        "l0", the mean number of non-zeros per sample; "fvu", the fraction of the variance that is
+        unexplained, ‖X − R‖² / ‖X − mean‖²; "alive", the fraction of units that any sample uses.
+
+    Examples
+    --------
+    >>> from lincode.metrics import autoencoder_metrics
+    >>> autoencoder_metrics([[1.0], [3.0]], [[1.0, 0.0], [3.0, 0.0]], [[1.0], [2.0]])
+    {'l0': 1.0, 'fvu': 0.5, 'alive': 0.5}
+    """
+    A, R = np.asarray(X, dtype=np.float64), np.asarray(X_reconstructed, dtype=np.float64)
+    _check_shapes("X", A, "X_reconstructed", R)
+    U = csr_array(codes)
+    variance = float(np.sum((A - A.mean(axis=0)) ** 2))
+    counts = np.bincount(U.indices[U.data != 0], minlength=U.shape[1])
+    return {
+        "l0": float(counts.sum() / U.shape[0]),
+        "fvu": float(np.sum((A - R) ** 2)) / variance if variance else float("nan"),
+        "alive": float(np.mean(counts > 0)),
+    }
+
+
 def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
     """Fraction of labels that are predicted wrongly.
 

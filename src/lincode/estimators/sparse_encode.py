@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from lincode.core.arrays import Array, Rows
+from lincode.core.dictionary import dictionary_sweep
+from lincode.core.energy import CodeStats
 from lincode.estimators.base import DictionaryTransformer
 from lincode.estimators.codes import LASSO, CodeOutput, make_coder, unfinished_message, write_codes
 from lincode.estimators.validation import (
@@ -31,6 +33,8 @@ from lincode.exceptions import InvalidInputError
 from lincode.training.threads import blas_threads, matrix_threads, thread_count
 
 ADVICE = "Divide X and the dictionary by {0}, and alpha by its square: the codes remain the same."
+SWEEPS = 2
+"""The number of updates of each atom per round of ``adapt_dictionary``."""
 GREEDY = ("omp", "ols")
 """The algorithms with a given number of non-zeros."""
 CONSTRAINTS = {
@@ -179,6 +183,28 @@ def sparse_encode(
     if n_unfinished:
         warn_user(unfinished_message(n_unfinished, X, "max_iter or tol"), ConvergenceWarning)
     return output.result()
+
+
+def adapt_dictionary(X: Array, D: Array, *, n_rounds: int, **options: Any) -> Array:
+    """Return a dictionary with atoms of length 1, adapted to codes of ``sparse_encode`` of X.
+
+    In each round, the codes are computed with ``options``, among which is ``sparse_output=True``,
+    and each atom is then optimised in turn.
+    """
+    D = _unit_atoms(np.asarray(D, np.float64))
+    for _ in range(n_rounds):
+        U = sparse_encode(X, D.astype(X.dtype), **options).astype(np.float64)
+        used = np.bincount(U.indices, minlength=len(D)).astype(np.float64)
+        stats = CodeStats((U.T @ U).toarray(), np.asarray(U.T @ X), 0.0, used, len(X))
+        for _ in range(SWEEPS):
+            D = _unit_atoms(dictionary_sweep(D, stats))
+    return D.astype(X.dtype)
+
+
+def _unit_atoms(D: Array) -> Array:
+    """Return the atoms with length 1, except for those of length 0."""
+    lengths = np.linalg.norm(D, axis=1, keepdims=True)
+    return np.asarray(D / np.where(lengths > 0, lengths, 1))
 
 
 def check_options(**options: Any) -> None:

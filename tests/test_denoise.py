@@ -1,0 +1,55 @@
+"""denoise: images and signals with white noise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_sample_image
+
+from lincode import denoise
+from lincode.exceptions import InvalidInputError
+
+IMAGE = load_sample_image("flower.jpg")[200:264, 250:322] / 255
+SIGNAL = np.sin(np.arange(2000) / 15) + (np.arange(2000) % 400 > 200)
+NOISE = np.random.default_rng(0)
+
+
+def gain(clean: Any, noisy: Any, **options: Any) -> float:
+    """Return by how many decibels the error decreases."""
+    denoised = denoise(noisy, random_state=0, **options)
+    assert denoised.shape == clean.shape
+    return float(20 * np.log10(np.std(noisy - clean) / np.std(denoised - clean)))
+
+
+@pytest.mark.parametrize(
+    ("clean", "least"), [(IMAGE.mean(axis=2), 4), (IMAGE, 5), (SIGNAL, 7)], ids=np.ndim
+)
+def test_noise_is_removed_at_any_scale(clean: Any, least: float) -> None:
+    noisy = clean + 0.1 * NOISE.standard_normal(clean.shape)
+    assert gain(clean, noisy, sigma=0.1) > least
+    assert gain(1000 * clean, 1000 * noisy) > least - 1  # estimated noise
+
+
+def test_a_given_dictionary_is_used() -> None:
+    clean = IMAGE.mean(axis=2).astype(np.float32)
+    noisy = clean + np.float32(0.1) * NOISE.standard_normal(clean.shape, dtype=np.float32)
+    waves = np.cos(np.pi * np.outer(np.arange(12), np.arange(6) + 0.5) / 12)
+    assert gain(clean, noisy, sigma=0.1, network=np.kron(waves, waves)) > 4
+    assert denoise(noisy, 0.1, network=np.kron(waves, waves)).dtype == np.float32
+    assert_array_equal(denoise(noisy, 0.0), noisy)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "words"),
+    [
+        (np.zeros((9, 9, 2)), {}, "shape"),
+        (np.zeros((5, 9)), {}, "as large as its patches"),
+        (np.full((9, 9), np.nan), {}, "NaN"),
+        (np.zeros((9, 9)), {"sigma": -1}, "sigma must be"),
+        (np.zeros((9, 9)), {"network": np.ones((5, 24))}, "square patches"),
+    ],
+)
+def test_invalid_input(X: Any, options: Any, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        denoise(X, **options)
