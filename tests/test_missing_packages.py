@@ -27,6 +27,7 @@ CASES = [
     ("skl2onnx", "lincode.to_onnx(scnn)", "lincode[onnx]"),
     ("skops", "lincode.save(scnn, 'model')", "lincode[skops]"),
     ("skops", "lincode.load('model')", "lincode[skops]"),
+    ("safetensors", "lincode.export_sae(scnn.set_params(split_sign=True), '.')", "lincode[sae]"),
     ("pyarrow", "from lincode.cli import import_pyarrow; import_pyarrow()", "lincode[cli]"),
 ]
 

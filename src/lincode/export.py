@@ -241,6 +241,7 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
     >>> import lincode
     >>> lincode.export_sae(network, "sae", format="sparsify")  # doctest: +SKIP
     """
+    safetensors = _safetensors()
     if format not in WEIGHTS:
         raise InvalidInputError(f"format must be 'saelens' or 'sparsify', got {format!r}.")
     steps = [step for _, step in network.steps] if isinstance(network, Pipeline) else [network]
@@ -290,7 +291,7 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
             weights["threshold"] = np.full(m, rule.threshold)
     Path(folder).mkdir(parents=True, exist_ok=True)
     arrays = {name: np.array(A, np.float32, order="C") for name, A in weights.items()}
-    _safetensors().save_file(arrays, Path(folder, WEIGHTS[format]))
+    safetensors.save_file(arrays, Path(folder, WEIGHTS[format]))
     Path(folder, CONFIG).write_text(json.dumps(config, indent=2))
 
 
