@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,9 +79,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     codes = [r for r in records if r.run.group == GROUP and "norms" not in r.run.settings]
     steps = [r for r in records if r.run.group == GROUP and "norms" in r.run.settings]
 
+    found = Counter(r.run.seed for r in codes)
+    complete = [seed for seed in sorted(found) if found[seed] == 2 * len(LAMS)]
+
     def values(name: str, lam: float, weight: float) -> Any:
-        own = [r for r in codes if (r["lam"], r["encoder_weight"]) == (lam, weight)]
-        return np.array([r[name] for r in sorted(own, key=lambda r: r.run.seed)])
+        own = {r.run.seed: r for r in codes if (r["lam"], r["encoder_weight"]) == (lam, weight)}
+        return np.array([own[seed][name] for seed in complete])
 
     def remaining(norms: str, step: str) -> Estimate:
         return mean_of([r["remaining"][step] for r in steps if r["norms"] == norms])
