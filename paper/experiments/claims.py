@@ -135,12 +135,11 @@ class Claim:
 def tally(claims: Sequence[Claim]) -> str:
     """Return the number of claims by outcome, in a sentence."""
     n = Counter(claim.outcome for claim in claims)
-    unjudged = f", and {n[NOT_JUDGED]} were not judged" if n[NOT_JUDGED] else ""
+    unjudged = f", not judged: {n[NOT_JUDGED]}" if n[NOT_JUDGED] else ""
     return (
-        f"Of {len(claims)} claims of the paper, {n[REPRODUCED]} are reproduced, {n[BETTER]} differ"
-        f" in our favour, {n[TIE]} are ties, {n[NOT_REPRODUCED]} are not reproduced, and"
-        f" {n[DEPENDS]} depend on a choice that the paper leaves open or that we made"
-        f" differently{unjudged}."
+        f"Of {len(claims)} claims of the paper, reproduced: {n[REPRODUCED]}, different in our"
+        f" favour: {n[BETTER]}, ties: {n[TIE]}, not reproduced: {n[NOT_REPRODUCED]}, and dependent on"
+        f" a choice that the paper leaves open or that we made differently: {n[DEPENDS]}{unjudged}."
     )
 
 

@@ -94,10 +94,9 @@ def test_a_claim_says_what_it_depends_on() -> None:
     assert same.verdict_text == "✓ reproduced"
     unjudged = Claim("A", "a", "b", {"": []})
     assert unjudged.outcome == "not judged"
-    assert tally([claim, same, unjudged]).startswith(
-        "Of 3 claims of the paper, 1 are reproduced, 0"
-    )
-    assert tally([claim, same, unjudged]).endswith("and 1 were not judged.")
+    text = tally([claim, same, unjudged])
+    assert text.startswith("Of 3 claims of the paper, reproduced: 1, different in our favour: 0,")
+    assert text.endswith("differently: 1, not judged: 1.")
 
 
 def test_error_of_a_rate_is_binomial() -> None:
