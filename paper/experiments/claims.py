@@ -138,8 +138,9 @@ def tally(claims: Sequence[Claim]) -> str:
     unjudged = f", not judged: {n[NOT_JUDGED]}" if n[NOT_JUDGED] else ""
     return (
         f"Of {len(claims)} claims of the paper, reproduced: {n[REPRODUCED]}, different in our"
-        f" favour: {n[BETTER]}, ties: {n[TIE]}, not reproduced: {n[NOT_REPRODUCED]}, and dependent on"
-        f" a choice that the paper leaves open or that we made differently: {n[DEPENDS]}{unjudged}."
+        f" favour: {n[BETTER]}, ties: {n[TIE]}, not reproduced: {n[NOT_REPRODUCED]}, and dependent"
+        " on a choice that the paper leaves open or that we made differently:"
+        f" {n[DEPENDS]}{unjudged}."
     )
 
 
