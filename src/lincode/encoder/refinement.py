@@ -16,9 +16,8 @@ the eigenvectors of XᵀX; in the coordinates of images the same steps would div
 many features, only the leading directions of X are used, and C and D remain in their span. The
 threshold follows the outputs, so that the codes keep their density. The result is an average over
 the last steps, which has a smaller error than the network of the last step. When it no longer
-improves, the steps become shorter and shorter. With 1536 units this reduced the error of
-activations from 0.123 to 0.118; with few units the average alone is as good. The paper does not
-have this step.
+improves, the steps become shorter and shorter. This reduces the error if there are many units; with
+few units the average alone is as good. The paper does not have this step.
 
 All of this is computed in float32, in an order that does not depend on the number of threads.
 """

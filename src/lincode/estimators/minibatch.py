@@ -127,8 +127,8 @@ class MiniBatchSCNN(BaseSCNN):
         training. The chosen value is stored in ``encoder_ridge_``.
     refine : bool, default=True
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
-        of the reconstruction error of the encoder's own codes. With more than 1024 units the
-        refinement starts from random samples, and the energy is minimised before it only if one of
+        of the reconstruction error of the encoder's own codes. With more than 1024 units E is not
+        minimised before, and the refinement starts from random samples as atoms, unless one of
         ``alpha``, ``encoder_weight``, ``encoder_ridge`` and ``callback`` is set. False gives the
         network that minimises E, with a dictionary and a threshold that are fitted to the codes of
         its encoder.
@@ -173,7 +173,8 @@ class MiniBatchSCNN(BaseSCNN):
         The largest number of passes over the data in ``fit``.
     tol : float, default=2e-3
         ``fit`` stops when the error of held-out samples (with ``refine=False``, the energy of new
-        batches) has not decreased by this fraction for ``max_no_improvement`` times.
+        batches) has not decreased by this fraction for ``max_no_improvement`` times. Before that,
+        when it has not decreased by twice this fraction as often, the steps become shorter.
     max_no_improvement : int, default=3
         After how many measurements without improvement ``fit`` stops. None means that all
         ``max_iter`` passes are made. The error is measured after every 100 batches. With
@@ -424,8 +425,8 @@ class MiniBatchSCNN(BaseSCNN):
         is_refined = not first and (self._is_refined or training.n_seen >= n_start_rows(m))
         if self.refine and (is_refined or self._starts_from_samples(m)):
             if first:
-                start = Start(training.D, training.C)
-                self._set_start(X[: n_start_samples(m, p)], start, X.shape[0])
+                sample, start = X[: n_start_samples(m, p)], Start(training.D, training.C)
+                self._set_start(sample, start, X.shape[0])
             self._refine_batch(X)
         else:
             with blas_threads(matrix_threads(max(training.D.shape), training.n_threads)):
@@ -467,7 +468,7 @@ class MiniBatchSCNN(BaseSCNN):
             usage = self.usage_ + weight * (np.mean(S != 0, axis=0) - self.usage_)
         self._set_network(network, usage, X.dtype)
         self.encoder_r2_ += weight * (r2 - self.encoder_r2_)
-        self._gradients = gradients
+        self._gradients, self._is_refined = gradients, True
         self._training.n_seen += X.shape[0]
         self._training.n_batches += 1
 

@@ -87,13 +87,12 @@ class SCNN(BaseSCNN):
         training. The chosen value is stored in ``encoder_ridge_``.
     refine : bool, default=True
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
-        of the reconstruction error of the encoder's own codes. With more than 1024 units the
-        refinement starts from random samples, and the energy is minimised before it only if one of
-        ``alpha``, ``encoder_weight``, ``encoder_ridge``, ``tol``, ``max_iter`` and ``callback`` is
-        set. The training that minimises E is
-        then short and only the start. False gives the network that minimises E, with a dictionary
-        and a threshold that are fitted to the codes of its encoder. Fewer than 50 samples are not
-        refined.
+        of the reconstruction error of the encoder's own codes. The training that minimises E is
+        then short and only the start. With more than 1024 units there is no such training, and the
+        refinement starts from random samples as atoms, unless one of ``alpha``,
+        ``encoder_weight``, ``encoder_ridge``, ``tol``, ``max_iter`` and ``callback`` is set. False
+        gives the network that minimises E, with a dictionary and a threshold that are fitted to
+        the codes of its encoder. Fewer than 50 samples are not refined.
     transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
             default="encoder"
         How ``transform`` computes codes.
@@ -174,10 +173,9 @@ class SCNN(BaseSCNN):
     noise_variance_ : float
         The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
     energy_ : float
-        The energy per sample, E/N, of the samples with which it was minimised, before refinement;
-        NaN if the refinement started from samples.
+        The energy per sample, E/N, of the samples with which it was minimised, before refinement.
         With ``refine=True`` these are at most max(4,000,000 / n_components, 2 * n_components)
-        samples.
+        samples. It is NaN if the refinement started from samples as atoms.
     energy_path_ : array of shape (n_iter + 1,)
         E/N at the start and after each iteration over all of these samples. It never increases.
     n_iter_ : int
@@ -316,10 +314,9 @@ class SCNN(BaseSCNN):
                 if refines:
                     n = max(START_CODES // m, ROWS_PER_UNIT * m)
                     trained = rows.subset(np.sort(others[:n]))
-                    ridge = weights.ridge
-                    if ridge is None:
+                    if weights.ridge is None:
                         ridge = choose_ridge_for(trained, start.D, weights, N)
-                    weights = replace(weights, ridge=ridge)
+                        weights = replace(weights, ridge=ridge)
                 trained.set_codes(start.C, weights.thresholding)
                 training, outcome = train_in_stages(
                     trained,

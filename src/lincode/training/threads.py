@@ -102,11 +102,15 @@ def threaded_map(
                     changed.notify_all()
 
     with blas_threads(1):
-        for _ in range(min(n_threads, len(items)) - 1):
-            _thread.start_new_thread(work, ())  # Thread.start would wait until it runs
-        work()
-        with changed:
-            changed.wait_for(lambda: n_running == 0)
+        try:
+            for _ in range(min(n_threads, len(items)) - 1):
+                _thread.start_new_thread(work, ())  # Thread.start would wait until it runs
+            work()
+            with changed:
+                changed.wait_for(lambda: n_running == 0)
+        except BaseException as error:
+            errors.append(error)  # so that the other threads stop
+            raise
     if errors:
         raise errors[0]
     return [results[i] for i in range(len(items))]
