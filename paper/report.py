@@ -116,7 +116,7 @@ def point_of(run: Run) -> str:
 def make_blocks(chapters: Sequence[Chapter]) -> dict[str, str]:
     """Return the parts of the page that depend on the records, by their names."""
     claims = [claim for chapter in chapters for claim in chapter.claims]
-    blocks = {"tally": tally(claims), "strip": strip(chapters)}
+    blocks = {"tally": tally(claims), "strip": strip(chapters), "missing": missing_runs(chapters)}
     number = 0
     for chapter in chapters:
         rows = []
@@ -130,6 +130,13 @@ def make_blocks(chapters: Sequence[Chapter]) -> dict[str, str]:
         for table in chapter.tables:
             blocks[table.name] = blocks.get(table.name, grid(table.columns, table.rows))
     return blocks
+
+
+def missing_runs(chapters: Sequence[Chapter]) -> str:
+    """Return the number of planned runs without a record, by experiment."""
+    counts = {x.experiment.id: (len(x.missing), len(x.missing) + len(x.records)) for x in chapters}
+    cells = [f"`{name}` {n}/{planned}" for name, (n, planned) in counts.items() if n]
+    return f"Planned runs without a record: {', '.join(cells) or 'none'}."
 
 
 def strip(chapters: Sequence[Chapter]) -> str:

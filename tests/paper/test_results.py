@@ -25,7 +25,7 @@ def chapters() -> list[Chapter]:
 def test_page_has_the_claims_of_the_records(chapters: list[Chapter]) -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert filled(page, make_blocks(chapters)) == page
-    for name in ("tally", "strip", *EXPERIMENTS):
+    for name in ("tally", "strip", "missing", *EXPERIMENTS):
         assert f"<!-- {name} -->" in page
 
 
