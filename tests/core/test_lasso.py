@@ -18,7 +18,6 @@ from lincode.core.lasso import CodeProblem, _leading_eigenvalues, code_step
 def solver(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run every test with the active-set method for any number of units, and without it."""
     monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ACTIVE_SET", 1)
-    monkeypatch.setattr(code_step_module, "MIN_UNITS_FOR_ZERO_START", 1)
     if request.param == "without":
         monkeypatch.setattr(code_step_module._Block, "solve_sparse", lambda self, rows: rows)
     return request.param

@@ -25,7 +25,7 @@ ROUNDING_FACTOR = 20
 """Safety factor of the bound on rounding errors in ``energy_from_stats``."""
 DENSE_ENTRIES, SPARSE_ROWS = 2_000_000, 8192
 """The size of the blocks of ``energy_of_rows``: entries of dense rows, or sparse rows."""
-MAX_SPARSE_DENSITY = 0.05
+MAX_SPARSE_DENSITY, MIN_SPARSE_UNITS = 0.05, 200
 """The products of codes of at most this density are summed over their non-zeros. Matrix products
 are as fast at a density of 0.1 with 400 or 1536 units, and of 0.05 with 4096 units."""
 
@@ -106,7 +106,8 @@ class CodeStats:
 
 def code_products(U: Array, X: Rows, density: float) -> tuple[Array, Array]:
     """Compute UᵀU and UᵀX in float64, for codes of the given density."""
-    if density > MAX_SPARSE_DENSITY or scipy.sparse.issparse(X):
+    is_dense = density > MAX_SPARSE_DENSITY or U.shape[1] < MIN_SPARSE_UNITS
+    if is_dense or scipy.sparse.issparse(X):
         return np.asarray(U.T @ U, dtype=np.float64), np.asarray(U.T @ X, dtype=np.float64)
     m, p = U.shape[1], X.shape[1]
     UtU, UtX, units = np.zeros((m, m)), np.zeros((m, p)), np.empty(m, np.int64)

@@ -62,11 +62,9 @@ the tolerance, and the steps would never end.
 """
 RANK_ONE_RATIO = 1e-6
 """D Dᵀ has rank one if its second eigenvalue is below this fraction of the first."""
-MIN_UNITS_FOR_ACTIVE_SET = 64
-"""If η > 0 and with fewer units, the active-set method is not faster than accelerated steps."""
-MIN_UNITS_FOR_ZERO_START = 512
-"""If η > 0 and with fewer units, rows that start from zero begin with accelerated steps, because
-many of them turn out to be dense."""
+MIN_UNITS_FOR_ACTIVE_SET = 200
+"""If η > 0 and with fewer units, the active-set method saves less time than its compilation takes.
+"""
 START_TOL_FACTOR = 0.3
 """Rows with a sparse start are solved to this fraction of the tolerance, because the active-set
 method stops just below its tolerance, while accelerated steps end further below it."""
@@ -322,14 +320,9 @@ class _Block:
 
     def solve_sparse_starts(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Solve rows with a sparse start by the active-set method if η > 0."""
-        m, tried = self.U.shape[1], np.ones(rows.shape, dtype=bool)
-        if m < MIN_UNITS_FOR_ACTIVE_SET:
+        if self.U.shape[1] < MIN_UNITS_FOR_ACTIVE_SET:
             return rows
-        if m < MIN_UNITS_FOR_ZERO_START:
-            tried = np.asarray(self.U[rows].any(axis=1))
-        accurate = dataclasses.replace(self, tol=START_TOL_FACTOR * self.tol)
-        unfinished = accurate.solve_sparse(rows[tried])
-        return np.asarray(np.sort(np.concatenate([rows[~tried], unfinished])))
+        return dataclasses.replace(self, tol=START_TOL_FACTOR * self.tol).solve_sparse(rows)
 
     def solve_from_zero(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Solve rows by the active-set method again, now from zero.

@@ -331,17 +331,15 @@ def n_ridge_rows(p: int) -> int:
 def choose_ridge_for(
     rows: RowSource, D: Array, weights: EnergyWeights, N: float | None = None
 ) -> float:
-    """Choose ρ before training, for the lasso codes of the initial dictionary.
+    """Choose ρ before training, for the codes of the initial dictionary and an encoder of zero.
 
     The codes of the rows are restored afterwards. ρ is relative to the mean eigenvalue
     of XᵀX. It does not change during training, so that the energy has the same meaning in every
     iteration. If the rows are a sample, N is the number of all rows.
     """
-    lasso = CodeProblem.of(
-        D, np.zeros_like(D), weights.lam, 0.0, positive=weights.positive, dtype=rows.dtype
-    )
+    problem = weights.code_problem(D, np.zeros_like(D), rows.dtype)
     saved = rows.save_codes()
-    stats = rows.update_codes(lasso, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
+    stats = rows.update_codes(problem, tol=MAX_STEP_TOL, max_iter=MAX_CODE_STEPS)
     rows.restore_codes(saved)
     return choose_ridge(stats.UtU, stats.UtX, stats.n, rows.factor(), N)
 
