@@ -59,7 +59,7 @@ def test_gradients_agree_with_finite_differences() -> None:
     X, C, D = problem(60, 5, 8)
     gradients = start_of(X, Network(C, D, HARD), noise=0.02)
     Y = gradients.directions.rotated(X)
-    start = np.stack([gradients.C, gradients.D]).astype(np.float64)
+    start = gradients.weights.astype(np.float64)
     gradients.step(Y)
     support = np.abs(Y @ start[0].T) > gradients.rule.threshold
     assert 0 < support.mean() < 0.2
@@ -75,7 +75,7 @@ def test_gradients_agree_with_finite_differences() -> None:
         change = np.zeros_like(start)
         change[index] = 1e-5
         expected[index] = (objective(start + change) - objective(start - change)) / 2e-5
-    found = np.stack([gradients.moments[0], gradients.moments[2]]) / FIRST_MOMENT
+    found = gradients.means / FIRST_MOMENT
     assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 

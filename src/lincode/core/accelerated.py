@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lincode.core.arrays import Array
-from lincode.core.compiler import compiled, inlined
+from lincode.core.compiler import compiled
 
 if TYPE_CHECKING:
     from lincode.core.lasso import CodeProblem
@@ -53,7 +53,7 @@ class Iterate:
         self.U_old, self.UH_old = U.copy(), UH.copy()
         self.n_steps = 0
         self.age = np.zeros(len(U), dtype=U.dtype)  # steps since the last restart of a row
-        self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of _find_root
+        self.slope = np.ones(len(U), dtype=U.dtype)  # the last slope of ψ in _step_rows
         self.is_heavy = np.full(len(U), problem.mu > 0)  # whether heavy-ball steps are allowed
 
     def select(self, kept: NDArray[np.bool_]) -> Iterate:
@@ -120,7 +120,7 @@ def step_rows(
 
         V = argmin_V  α G·V + ½‖V − Y‖² + ½ρ ((V − Y)·v)² + α τ‖V‖₁.
 
-    It overwrites U_old. The ``slope`` is that of ``_find_root``. Return (Y − V) M (V − U) of each
+    It overwrites U_old. The ``slope`` is that of ψ in ``_step_rows``. Return (Y − V) M (V − U) of each
     row for the metric M = I + ρ v vᵀ. A positive value shows that the momentum points uphill
     (O'Donoghue and Candès 2015).
     """
@@ -154,107 +154,61 @@ def _step_rows(
     slope: Any,
     uphill: Any,
 ) -> None:
+    # One function, because Numba takes almost as long for each function that is inlined.
     n, m = U.shape
-    tau, positive, largest = penalty
+    zero, one, half = U.dtype.type(0), U.dtype.type(1), U.dtype.type(0.5)
+    (tau, positive, largest), (rtol, rounding) = penalty, accuracy
     y, z = np.empty(m, U.dtype), np.empty(m, U.dtype)
     for i in range(n):
-        high = min(tau * lengths[i], largest)
-        zeros = (-largest if positive else -high), high
-        at = _extrapolate(
-            U[i], U_old[i], UH[i], UH_old[i], b[i], v, lengths[i], beta[i], gamma[i], y, z
-        )
-        shift = U.dtype.type(0)
-        if rho > 0:
-            kappa, slope[i] = _find_root(z, v, rho, at, slope[i], zeros, accuracy)
-            shift = rho * kappa
-        uphill[i] = _write_step(U[i], y, z, v, rho, shift, zeros, U_old[i])
+        u, u_old, uH, uH_old, c, length = U[i], U_old[i], UH[i], UH_old[i], b[i], lengths[i]
+        at = zero
+        for j in range(m):
+            y[j] = u[j] + beta[i] * (u[j] - u_old[j])
+            z[j] = y[j] - length * (uH[j] + gamma[i] * (uH[j] - uH_old[j]) - c[j])
+            at += y[j] * v[j]
 
+        # With κ = V·v − y·v, the step is V = soft_threshold(z − ρκ v, ατ), so that κ is the root of
+        # ψ(κ) = κ + y·v − V(κ)·v. The function ψ increases with slope 1 + ρ Σ v², where the sum is
+        # over the non-zeros of V. The root is found by Newton steps, with bisection where a step
+        # leaves the bracket. The last slope is a good first slope for the next root.
+        high = min(tau * length, largest)
+        low = -largest if positive else -high
+        kappa = left = right = zero
+        for k in range(MAX_NEWTON_STEPS if rho > zero else 0):
+            along, squares = zero, zero
+            for j in range(m):
+                w = z[j] - rho * kappa * v[j]
+                clipped = w if w < high else high
+                clipped = clipped if clipped > low else low
+                along += (w - clipped) * v[j]
+                squares += zero if w == clipped else v[j] * v[j]
+            psi = kappa + at - along
+            if k == 0:  # ψ(0) = at − along and ψ' ≥ 1
+                left, right = min(-psi, zero), max(-psi, zero)
+                kappa = -psi / slope[i]
+                continue
+            if not abs(psi) > rtol * abs(kappa) + rounding * abs(at):
+                break
+            if psi < zero:
+                left = kappa
+            else:
+                right = kappa
+            slope[i] = one + rho * squares
+            kappa -= psi / slope[i]
+            if kappa < left or kappa > right:
+                kappa = half * (left + right)
 
-@inlined
-def _extrapolate(
-    u: Any,
-    u_old: Any,
-    uH: Any,
-    uH_old: Any,
-    b: Any,
-    v: Any,
-    length: Any,
-    beta: Any,
-    gamma: Any,
-    y: Any,
-    z: Any,
-) -> Any:
-    """Compute y = u + β (u − u_old) and z = y − α G; return y·v."""
-    total = y.dtype.type(0)
-    for j in range(len(u)):
-        y[j] = u[j] + beta * (u[j] - u_old[j])
-        z[j] = y[j] - length * (uH[j] + gamma * (uH[j] - uH_old[j]) - b[j])
-        total += y[j] * v[j]
-    return total
-
-
-@inlined
-def _write_step(u: Any, y: Any, z: Any, v: Any, rho: Any, shift: Any, zeros: Any, out: Any) -> Any:
-    """Write x = soft_threshold(z − shift · v); return (y − x) M (x − u)."""
-    low, high = zeros
-    product = left_along = moved_along = y.dtype.type(0)
-    for j in range(len(u)):
-        w = z[j] - shift * v[j]
-        clipped = w if w < high else high
-        clipped = clipped if clipped > low else low
-        x = w - clipped
-        left, moved = y[j] - x, x - u[j]
-        product += left * moved
-        left_along += left * v[j]
-        moved_along += moved * v[j]
-        out[j] = x
-    return product + rho * left_along * moved_along
-
-
-@inlined
-def _find_root(z: Any, v: Any, rho: Any, at: Any, slope: Any, zeros: Any, accuracy: Any) -> Any:
-    """Find the minimiser of ½‖x − z‖² + ½ρ (x·v − at)² + t‖x‖₁, with ‖v‖ = 1.
-
-    With κ = x·v − at it is soft_threshold(z − ρκ v, t), so that κ is the root of
-    ψ(κ) = κ + at − x(κ)·v. The function ψ increases with slope 1 + ρ Σ v², where the sum is over
-    the non-zeros of x. The root is found by Newton steps, with bisection where a step leaves the
-    bracket. Return κ and the last slope, which is a good first slope for the next root.
-    """
-    zero, one, half = z.dtype.type(0), z.dtype.type(1), z.dtype.type(0.5)
-    rtol, rounding = accuracy
-    along, _ = _product_along(z, v, zero, zeros)
-    reached = along - at
-    kappa = reached / slope
-    low, high = min(reached, zero), max(reached, zero)  # ψ(0) = −reached and ψ' ≥ 1
-    for _ in range(MAX_NEWTON_STEPS):
-        along, squares = _product_along(z, v, rho * kappa, zeros)
-        psi = kappa + at - along
-        if not abs(psi) > rtol * abs(kappa) + rounding * abs(at):
-            break
-        if psi < 0:
-            low = kappa
-        else:
-            high = kappa
-        slope = one + rho * squares
-        kappa -= psi / slope
-        if kappa < low or kappa > high:
-            kappa = half * (low + high)
-    return kappa, slope
-
-
-@inlined
-def _product_along(z: Any, v: Any, shift: Any, zeros: Any) -> Any:
-    """Return V·v for V = soft_threshold(z − shift · v), and Σ v² over the non-zeros of V."""
-    low, high = zeros
-    zero = z.dtype.type(0)
-    along, squares = zero, zero
-    for j in range(len(z)):
-        w = z[j] - shift * v[j]
-        clipped = w if w < high else high
-        clipped = clipped if clipped > low else low
-        along += (w - clipped) * v[j]
-        squares += zero if w == clipped else v[j] * v[j]
-    return along, squares
+        product = left_along = moved_along = zero
+        for j in range(m):
+            w = z[j] - rho * kappa * v[j]
+            clipped = w if w < high else high
+            clipped = clipped if clipped > low else low
+            x = w - clipped
+            product += (y[j] - x) * (x - u[j])
+            left_along += (y[j] - x) * v[j]
+            moved_along += (x - u[j]) * v[j]
+            u_old[j] = x
+        uphill[i] = product + rho * left_along * moved_along
 
 
 def measure_rows(
@@ -297,17 +251,10 @@ def _measure_rows(
             work[j] = worst if worst > zero else zero
         value[i] = half * total + tau * length
         l1[i], norm[i] = length, np.sqrt(square)
-        violation[i] = _largest(work, bits)
-
-
-@inlined
-def _largest(work: Any, bits: Any) -> Any:
-    """Return the largest of non-negative numbers, which have the order of their bits.
-
-    The compiler vectorises the maximum of integers, but not that of floats.
-    """
-    largest, place = bits.dtype.type(0), 0
-    for j in range(len(bits)):
-        largest = max(largest, bits[j])
-    bits[place] = largest
-    return work[place]
+        # Non-negative numbers have the order of their bits. The compiler vectorises the maximum of
+        # integers, but not that of floats.
+        peak, place = bits.dtype.type(0), 0
+        for j in range(len(bits)):
+            peak = max(peak, bits[j])
+        bits[place] = peak
+        violation[i] = work[place]

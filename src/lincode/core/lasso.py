@@ -15,7 +15,7 @@ be short enough for the largest eigenvalue. Therefore the steps use the metric
 
     M = L I + σ v vᵀ ≽ H,    L the second largest eigenvalue of H, L + σ the largest,
 
-whose proximal operator costs one scalar root per row (``_find_root`` in ``accelerated.py``). The
+whose proximal operator costs one scalar root per row (``_step_rows`` in ``accelerated.py``). The
 number of steps then depends on L/μ only: 20 instead of 72 on MNIST for the same accuracy.
 """
 

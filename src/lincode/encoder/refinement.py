@@ -77,8 +77,9 @@ MIN_EIGENVALUE, MIN_MISSED = 1e-10, 1e-6
 weights of a network, of length 1, may lose this part of their squares."""
 MAX_ROW_BYTES = 2**28
 """The rows of the steps are kept in memory up to this size."""
-ROW_BLOCKS, UNIT_BLOCKS = 4, 8
-"""The parts of a step that may run in separate threads."""
+ROW_BLOCKS, UNIT_BLOCKS, MIN_THREADED_PRODUCT = 4, 8, 2**24
+"""The parts of a step that may run in separate threads, and how many multiplications the product of
+a batch with the encoder must have for that. Smaller steps are slower with two threads."""
 
 
 @dataclass(frozen=True)
@@ -269,17 +270,23 @@ class SparseGradients:
         self.noise, self.n_steps = min(NOISE * noise / directions.scale**2, MAX_NOISE), 0
         C, D = (self._coordinates(A) for A in (start.C, start.D))
         rule = replace(start.rule, threshold=start.rule.threshold / directions.scale)
-        self.average, self.rule = Network(C, D, rule), rule
-        self.C, self.D = C.copy(), D.copy()
-        self.moments = [np.zeros_like(C) for _ in range(4)]
+        self.rule, self.weights = rule, np.stack([C, D])
+        self.means, self.squares = np.zeros_like(self.weights), np.zeros_like(self.weights)
+        self.averages = self.weights.copy()
         self.idle_rows = np.zeros(len(C), np.int64)
 
     def _coordinates(self, A: Array) -> Array:
         V = self.directions.V.astype(np.float64)
         return np.ascontiguousarray(A @ V, dtype=np.float32)
 
+    @property
+    def average(self) -> Network:
+        """The average network in the coordinates of the steps."""
+        C, D = self.averages
+        return Network(C, D, self.rule)
+
     def network(self) -> Network:
-        """Return the average network in the coordinates of the steps."""
+        """Return the average network, whose atoms are non-negative with ``positive_dict``."""
         if not self.positive_dict:
             return self.average
         V = self.directions.V
@@ -299,10 +306,14 @@ class SparseGradients:
 
         ``length`` is relative to the usual length of a step.
         """
-        n, m = len(Y), len(self.C)
+        C, _ = self.weights
+        n, m = len(Y), len(C)
         R, Z = np.empty_like(Y), np.empty((n, m), np.float32)
-        parts = blocks(n, -(-n // ROW_BLOCKS))
-        list(run(lambda rows: np.matmul(Y[rows], self.C.T, out=Z[rows]), parts))
+        n_row_blocks, n_unit_blocks = ROW_BLOCKS, UNIT_BLOCKS
+        if Y.size * m < MIN_THREADED_PRODUCT:
+            run, n_row_blocks, n_unit_blocks = map, 1, 1
+        parts = blocks(n, -(-n // n_row_blocks))
+        list(run(lambda rows: np.matmul(Y[rows], C.T, out=Z[rows]), parts))
         self._follow_outputs(Z)
         done = list(run(lambda rows: self._residuals(Y[rows], Z[rows], R[rows]), parts))
         counts, columns, values, back = (
@@ -320,17 +331,16 @@ class SparseGradients:
         weight = max(AVERAGE_WEIGHT, 1 / (1 + self.n_steps / AVERAGED_STEPS))
         corrections = [1 - (1 - w) ** self.n_steps for w in (FIRST_MOMENT, SECOND_MOMENT)]
         sizes = np.array([rate, *corrections, self.noise / n, weight], np.float32)
-        average, entries = self.average, (starts, rows_of_units, values, back)
-        weights = (self.C, self.D, average.C, average.D, *self.moments)
-        units = [(part.start, part.stop) for part in blocks(m, -(-m // UNIT_BLOCKS))]
-        list(run(lambda part: _update(Y, R, *entries, *part, *weights, sizes), units))
+        entries, moments = (starts, rows_of_units, values, back), (self.means, self.squares)
+        arrays = (*entries, self.weights, *moments, self.averages, sizes)
+        units = [(part.start, part.stop) for part in blocks(m, -(-m // n_unit_blocks))]
+        list(run(lambda part: _update(Y, R, *arrays, *part), units))
         self.idle_rows = np.where(used > 0, 0, self.idle_rows + n)
         idle = np.flatnonzero(self.idle_rows > IDLE_ROWS)
-        idle = idle[np.abs(Y @ self.C[idle].T).max(axis=0, initial=0) > level]
-        self.C[idle] *= np.float32(GROWTH)
+        idle = idle[np.abs(Y @ C[idle].T).max(axis=0, initial=0) > level]
+        C[idle] *= np.float32(GROWTH)
         if self.positive_dict:
             self._make_positive()
-        self.average = replace(average, rule=self.rule)
 
     def _follow_outputs(self, Z: Array) -> None:
         """Move the threshold towards that of the outputs Z."""
@@ -344,15 +354,15 @@ class SparseGradients:
         """Compute R = Y − S D for some rows; return their codes S and the products R[i] · D[j]."""
         codes = compress_rows(self.rule.apply(Z), split=False)
         back = np.empty_like(codes.values)
-        _residuals(Y, self.D, codes.counts, codes.columns, codes.values, R, back)
+        _residuals(Y, self.weights[1], codes.counts, codes.columns, codes.values, R, back)
         return *codes, back
 
     def _make_positive(self) -> None:
         """Replace the atoms by their positive parts, of length 1."""
         V = self.directions.V
-        D = np.maximum(self.D @ V.T, 0)
+        D = np.maximum(self.weights[1] @ V.T, 0)
         lengths = np.linalg.norm(D, axis=1, keepdims=True)
-        self.D = np.ascontiguousarray(np.where(lengths > 0, D / np.maximum(lengths, 1e-30), 0) @ V)
+        self.weights[1] = np.where(lengths > 0, D / np.maximum(lengths, 1e-30), 0) @ V
 
 
 @compiled
@@ -384,51 +394,43 @@ def _update(
     rows: Any,
     values: Any,
     back: Any,
+    weights: Any,
+    means: Any,
+    squares: Any,
+    averages: Any,
+    sizes: Any,
     first: int,
     last: int,
-    C: Any,
-    D: Any,
-    average_C: Any,
-    average_D: Any,
-    mean_C: Any,
-    square_C: Any,
-    mean_D: Any,
-    square_D: Any,
-    sizes: Any,
 ) -> None:
     """Do the step of some units; then D[j] has length 1, and C[j] is multiplied by its length."""
     r = Y.shape[1]
     rate, correction1, correction2, noise, weight = sizes
     kind = Y.dtype.type
     a, b, tiny = kind(FIRST_MOMENT), kind(SECOND_MOMENT), kind(1e-8)
-    grad_C, grad_D = np.empty(r, Y.dtype), np.empty(r, Y.dtype)
+    gradients = np.empty((2, r), Y.dtype)
     for j in range(first, last):
         ridge = noise * (starts[j + 1] - starts[j])
         for q in range(r):
-            grad_C[q] = ridge * C[j, q]
-            grad_D[q] = 0
+            gradients[0, q] = ridge * weights[0, j, q]
+            gradients[1, q] = 0
         for k in range(starts[j], starts[j + 1]):
             y, residual, g, s = Y[rows[k]], R[rows[k]], back[k], values[k]
             for q in range(r):
-                grad_C[q] -= g * y[q]
-                grad_D[q] -= s * residual[q]
-        square = kind(0)
-        for q in range(r):
-            mean_C[j, q] += a * (grad_C[q] - mean_C[j, q])
-            square_C[j, q] += b * (grad_C[q] * grad_C[q] - square_C[j, q])
-            C[j, q] -= (
-                rate * mean_C[j, q] / correction1 / (np.sqrt(square_C[j, q] / correction2) + tiny)
-            )
-            mean_D[j, q] += a * (grad_D[q] - mean_D[j, q])
-            square_D[j, q] += b * (grad_D[q] * grad_D[q] - square_D[j, q])
-            D[j, q] -= (
-                rate * mean_D[j, q] / correction1 / (np.sqrt(square_D[j, q] / correction2) + tiny)
-            )
-            square += D[j, q] * D[j, q]
-        length = np.sqrt(square)
-        scale = length if length > 0 else kind(1)
-        for q in range(r):
-            D[j, q] /= scale
-            C[j, q] *= scale
-            average_C[j, q] += weight * (C[j, q] - average_C[j, q])
-            average_D[j, q] += weight * (D[j, q] - average_D[j, q])
+                gradients[0, q] -= g * y[q]
+                gradients[1, q] -= s * residual[q]
+        length = kind(0)
+        for w in range(2):
+            gradient, mean, square, row = gradients[w], means[w, j], squares[w, j], weights[w, j]
+            length = kind(0)
+            for q in range(r):
+                mean[q] += a * (gradient[q] - mean[q])
+                square[q] += b * (gradient[q] * gradient[q] - square[q])
+                row[q] -= rate * mean[q] / correction1 / (np.sqrt(square[q] / correction2) + tiny)
+                length += row[q] * row[q]
+        length = np.sqrt(length) if length > 0 else kind(1)
+        for w in range(2):
+            row, average = weights[w, j], averages[w, j]
+            scale = length if w == 0 else kind(1) / length
+            for q in range(r):
+                row[q] *= scale
+                average[q] += weight * (row[q] - average[q])
