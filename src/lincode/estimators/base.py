@@ -15,7 +15,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.arrays import Array, RowLengths, Rows, is_lazy, sample_indices, scan_rows, stack
+from lincode.core.arrays import (
+    Array,
+    RowLengths,
+    Rows,
+    blocks,
+    is_lazy,
+    sample_indices,
+    scan_rows,
+    stack,
+)
 from lincode.core.dictionary import (
     Start,
     nonnegative_atoms,
@@ -26,7 +35,7 @@ from lincode.core.energy import code_products, lam_max
 from lincode.core.lasso import Coder, EnergyCoder
 from lincode.core.missing import IncompleteCoder, SecondMoments, fill_rows
 from lincode.core.ridge import choose_ridge
-from lincode.core.threshold import Thresholding, n_calibration_rows
+from lincode.core.threshold import Thresholding, encode, n_calibration_rows
 from lincode.encoder.calibration import (
     Network,
     calibrate,
@@ -98,6 +107,8 @@ CODE_TOL, MAX_CODE_STEPS = 1e-6, 20_000
 number of accelerated steps."""
 READ_BYTES = 32 * 2**20
 """The size of the blocks in which samples that are not in memory are read."""
+USAGE_ROWS = 2048
+"""The number of samples of which codes are computed at a time to count the used units."""
 MIN_HELD_OUT, MAX_HELD_OUT, MIN_SPLIT = 100, 2000, 50
 """With refinement, a tenth of the samples is held out; at least 100 (but no more than a fifth of
 all), and at most 2000. With fewer than 50 samples there is no refinement."""
@@ -483,7 +494,10 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         )
         C, rule = refined.network.C.astype(X.dtype), refined.network.rule
         sample = X[sample_indices(X.shape[0], n_calibration_rows(len(C)))]
-        usage = np.mean(rule.apply(np.ascontiguousarray(sample @ C.T)) != 0, axis=0)
+        used = np.zeros(len(C))
+        for rows in blocks(sample.shape[0], USAGE_ROWS):
+            used += np.count_nonzero(encode(sample[rows], C, rule), axis=0)
+        usage = used / sample.shape[0]
         self._set_network(refined.network, usage, X.dtype)
         self.encoder_r2_, self._is_refined = refined.r2, True
 
