@@ -26,7 +26,6 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # In the folder _ext:
     "repository_links",
@@ -43,10 +42,11 @@ exclude_patterns = [
 templates_path = ["_templates"]
 highlight_language = "none"  # of blocks that do not name their language
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"  # "fit" and not "SCNN.fit" beside the page
 autodoc_typehints = "none"  # the docstrings describe the types
 numpydoc_show_class_members = False  # the template of classes lists their methods
 numpydoc_xref_param_type = False
