@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,18 @@ def test_positive_dictionary() -> None:
     assert (result.network.D >= 0).all()
     assert result.r2 > result.start_r2
     assert (refined(X, network, X).network.D < 0).any()
+
+
+def test_unit_without_positive_outputs_does_not_grow() -> None:
+    """Units that are not used grow until they are, but with positive codes this one never is."""
+    X, C, D = problem()
+    X, C = np.abs(X), np.abs(C)
+    C[0] *= -1
+    gradients = start_of(X, Network(C, np.abs(D), Thresholding("hard", positive=True)))
+    length = np.linalg.norm(gradients.weights[0, 0])
+    for Y in islice(shuffled_batches(X, gradients.directions), 100):
+        gradients.step(Y)
+    assert_allclose(np.linalg.norm(gradients.weights[0, 0]), length, rtol=1e-3)
 
 
 # Directions

@@ -339,8 +339,8 @@ class SparseGradients:
         list(run(lambda part: _update(Y, R, *arrays, *part), units))
         self.idle_rows = np.where(used > 0, 0, self.idle_rows + n)
         idle = np.flatnonzero(self.idle_rows > IDLE_ROWS)
-        idle = idle[np.abs(Y @ C[idle].T).max(axis=0, initial=0) > level]
-        C[idle] *= np.float32(GROWTH)
+        outputs = Y @ C[idle].T if self.rule.positive else np.abs(Y @ C[idle].T)
+        C[idle[outputs.max(axis=0, initial=0) > level]] *= np.float32(GROWTH)
         if self.positive_dict:
             self._make_positive()
 
