@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lincode import SCNN
+if TYPE_CHECKING:  # sections/large.py measures the import
+    from lincode import SCNN
 
 ALPHA = 0.5
 N_COMPONENTS = 400
