@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import signal
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lincode
-from lincode.cli import main
+from lincode.cli import announced_compilation, main
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.dataset")
@@ -82,12 +83,15 @@ def read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("source", ["X.npy", "X.npz", "csv", "parquet"])
-def test_fit_is_that_of_the_estimator(folder: Path, source: str, tmp_path: Path) -> None:
-    options = ("-m", 40, "--density", 0.05, "--encoder-ridge", 0.1)
-    run("fit", folder / source, *options, "-o", tmp_path / "model")
-    expected = lincode.SCNN(40, density=0.05, encoder_ridge=0.1, random_state=0).fit(X)
+def test_fit_is_that_of_the_estimator(
+    folder: Path, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with many units, for which the energy is not minimised first."""
+    monkeypatch.setattr("lincode.estimators.base.MAX_START_UNITS", 39)
+    run("fit", folder / source, "-m", 40, "--density", 0.05, "-o", tmp_path / "model")
+    expected = lincode.SCNN(40, density=0.05, random_state=0).fit(X)
     model = lincode.load(tmp_path / "model")
-    assert model.density_ == 0.05
+    assert (model.density_, model.n_iter_) == (0.05, 0)
     assert_allclose(model.components_, expected.components_, atol=1e-6)
 
 
@@ -240,6 +244,7 @@ ERRORS: list[tuple[str, str]] = [
     ("fit X.csv -o M", "X.csv: columns must be numbers; leave others out: --exclude label"),
     ("fit X.csv --exclude lable -o M", "X.csv: there is no column lable"),
     ("fit X.npy --columns a -o M", "X.npy: --columns and --exclude apply to tables"),
+    ("fit infinite.csv -o M", "infinite.csv: row 1, column b, is infinite"),
     ("fit X.npy -m 0 -o M", "n_components must be None or an integer of at least 1, got 0"),
     ("fit X.npy --no-minibatch --batch-size 9 -o M", "SCNN has no parameter batch_size"),
     ("fit X.npy --density 2.5 -o M", "density must be a float above 0 and at most 1.0 or an"),
@@ -266,6 +271,7 @@ def test_errors_are_one_line(
         Path(name).write_text("text")
     Path("ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
     Path("few.csv").write_text("pixel0,pixel1\n1,2\n")
+    Path("infinite.csv").write_text("a,b\n1,2\n1,inf\n")
     np.save("line.npy", np.ones(3))
     np.save("line2.npy", np.ones((3, 2)))
     before = sorted(folder.rglob("*"))
@@ -298,16 +304,85 @@ def test_an_error_while_writing_leaves_the_old_output(folder: Path, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["U.csv", "X.csv"]
 
 
-def test_ctrl_c_has_its_exit_code(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("encode model X.npy -o U.npy", "lincode: interrupted, and nothing was written.\n"),
+        ("fit X.npy -o M", "nothing was saved. With --checkpoint FILE a training can continue.\n"),
+        ("fit X.npy -o M --checkpoint model", "To continue: lincode fit X.npy -o M --checkpoint m"),
+    ],
+)
+def test_ctrl_c_says_what_was_saved(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    message: str,
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lincode.SCNN, "transform", interrupt)
-    arguments = ["encode", folder / "model", folder / "X.npy", "-o", tmp_path / "U.npy"]
-    assert main(list(map(str, arguments))) == 130
-    assert not list(tmp_path.iterdir())
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+    for method in ("fit", "transform"):
+        monkeypatch.setattr(lincode.SCNN, method, interrupt)
+    assert main(command.split()) == 130
+    error = capsys.readouterr().err
+    assert message in error
+    continues = "training continues with the network that was saved to model" in error
+    assert continues == ("--checkpoint model" in command)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_progress_is_counted_in_samples(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("lincode.cli.PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("lincode.cli.BLOCK_BYTES", 2**16)
+    model, codes = tmp_path / "model", tmp_path / "U.npy"
+    for option, words in (
+        ("--no-minibatch", "400 samples, iteration 1 of at most 10: energy per sample"),
+        ("--minibatch", "500 samples: energy per sample"),
+    ):
+        run("fit", folder / "csv", option, "-m", 16, "-o", model, quiet=False)
+        error = capsys.readouterr().err
+        assert words in error
+        assert "refinement, " in error
+    run("encode", model, folder / "X.parquet", "-o", codes, quiet=False)
+    run("decode", model, codes, "-o", tmp_path / "R.npy", quiet=False)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "lincode: columns that the model does not use: label"
+    assert lines.count("500 of 500 rows") == 2
+    assert any(line.endswith(" of 500 rows") and not line.startswith("500") for line in lines)
+
+
+def test_compilation_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import numba
+
+    monkeypatch.setattr("lincode.cli.PROGRESS_SECONDS", 0)
+    for quiet in (True, False):
+        with announced_compilation(argparse.Namespace(quiet=quiet)):
+            numba.njit(lambda x: x * x)(2.0)
+    assert (
+        capsys.readouterr().err == "lincode: compiling for this machine, which is done once ...\n"
+    )
+
+
+def test_columns_of_very_different_scales_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    for factor in (900, 1100):
+        values = np.hstack([np.zeros((60, 1)), rng.uniform(0.999, 1, (60, 2)) * [1, factor]])
+        np.savetxt(tmp_path / "X.csv", values, delimiter=",", header="a,b,c", comments="")
+        run("fit", tmp_path / "X.csv", "-m", 2, "--density", 1, "-o", tmp_path / "model")
+        message = capsys.readouterr().err
+        assert ("as different as 1.1e+03 in c and 1 in b, " in message) == (factor > 1000)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Bunch
 
 from lincode import SCNN, MiniBatchSCNN, SparseCoder
 from lincode.exceptions import InvalidInputError, MissingDependencyError
@@ -124,6 +125,9 @@ def test_other_atoms_are_lines_or_lists_of_the_features_with_large_entries() -> 
     lines: list[Any] = AtomsDisplay(D).plot().ax_.child_axes
     assert_allclose(lines[0].lines[1].get_ydata(), [0, 0.5, -1])
     assert lines[0].get_ylim() == lines[1].get_ylim()
+    spectrum = AtomsDisplay(D[:1], feature_names=["sun", "sky", "sea"], image_shape=(3,)).plot()
+    (tile,) = spectrum.ax_.child_axes
+    assert [label.get_text() for label in tile.get_xticklabels()] == ["sun", "sea"]  # type: ignore[attr-defined]
     named: list[Any] = (
         AtomsDisplay(D, feature_names=["sun", "sky", "sea"], captions=["a", "b"])
         .plot()
@@ -135,11 +139,12 @@ def test_other_atoms_are_lines_or_lists_of_the_features_with_large_entries() -> 
 
 
 def test_atoms_are_sorted_by_usage(scnn: Any) -> None:
-    display = AtomsDisplay.from_estimator(scnn, n_atoms=5, captions=True)
+    display = AtomsDisplay.from_estimator(scnn, n_atoms=5)
     assert_array_equal(display.indices, np.argsort(-scnn.usage_, kind="stable")[:5])
     assert_array_equal(display.atoms, scnn.components_[display.indices])
     text = f"{display.indices[0]}: {scnn.usage_.max():.0%}"
     assert display.ax_.texts[0].get_text() == text
+    assert display.ax_.get_title(loc="left") == "atom: samples that use it"
     for display in (
         AtomsDisplay.from_estimator(scnn, sort_by=None),
         AtomsDisplay.from_estimator(SparseCoder(scnn.components_)),
@@ -152,7 +157,7 @@ def test_codes_are_counted_by_value_by_sample_and_by_atom(form: Any) -> None:
     U = form([[0, 1.0, 0], [-2, 1.0, 0], [0, -1, 0], [0, 1, 0]])
     values: Any = CodesDisplay(U).plot(label="codes")
     assert values.ax_.patches[0].get_data().values.sum() == 5
-    assert legend_of(values) == ["codes: 58.3% zeros (not shown)"]
+    assert legend_of(values) == ["codes: without 58.3% zeros"]
     nonzeros: Any = CodesDisplay(U).plot(kind="nonzeros")
     assert_array_equal(nonzeros.ax_.patches[0].get_data().values, [3, 1])
     assert legend_of(nonzeros) == ["1.2 of 3 on average"]
@@ -255,6 +260,12 @@ def test_the_columns_of_a_data_frame_name_the_features(digits: Any) -> None:
         (lambda scnn, X: AtomsDisplay.from_estimator(scnn, sort_by="name"), "sort_by must be"),
         (lambda scnn, X: describe_atoms(scnn, X, feature_names=["a"]), "one name for each of 64"),
         (lambda scnn, X: CodesDisplay(X).plot(kind="bars"), "kind must be one of"),
+        (
+            lambda scnn, X: EnergyDisplay.from_estimator(
+                Bunch(components_=X, energy_path_=np.empty(0), stop_reason_="no step was made")
+            ),
+            "there is no energy, because no step was made",
+        ),
         (
             lambda scnn, X: ReconstructionDisplay.from_estimator(SparseCoder(X[:3]), X),
             r"use from_path\(\[estimator\], X\)",

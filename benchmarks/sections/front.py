@@ -270,7 +270,7 @@ def report(results: dict[str, Any]) -> str:
 
 
 def point_text(point: dict[str, Any], k: int) -> str:
-    time_text = f"{point['microseconds']:{'.0f' if point['microseconds'] >= 100 else '.2g'}}"
+    time_text = f"{point['microseconds']:{'.0f' if point['microseconds'] >= 10 else '.2g'}}"
     text = f"{point['unexplained']:.4f}, {time_text}"
     return text if abs(point["nonzeros"] / k - 1) < 0.1 else f"{text} ({point['nonzeros']:.1f})"
 

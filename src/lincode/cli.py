@@ -11,14 +11,16 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -39,12 +41,15 @@ ENCODE_OPTIONS = {"split_sign", "n_jobs"}
 SHORT_OPTIONS = {"n_components": ["-m"], "transform_algorithm": ["--algorithm"]}
 BLOCK_BYTES = 2**25
 """The rows of a block and their codes need about this much memory."""
+PROGRESS_SECONDS = 2.0
+"""The time between two lines of progress, and the compile time from which a line is printed."""
 MAX_BYTES = 4e9
 """SCNN is not used by default if the data and their codes need more memory."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 for invalid input or 130 after Ctrl-C."""
+    argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -54,12 +59,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.func(args)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        print_message("interrupted.")
+        print_message(_interrupted(args, shlex.join(["lincode", *argv])))
         return 130
     except (InvalidInputError, MissingDependencyError, OSError, MemoryError) as error:
         print_message(str(error) or type(error).__name__)
         return 2
     return 0
+
+
+def _interrupted(args: argparse.Namespace, command: str) -> str:
+    """Return what was saved before Ctrl-C, and the command that continues."""
+    if args.func is not fit:
+        return "interrupted, and nothing was written."
+    if not args.checkpoint or not os.path.exists(args.checkpoint):
+        return "interrupted, and nothing was saved. With --checkpoint FILE a training can continue."
+    return f"interrupted. The network {_saved(args.checkpoint)}. To continue: {command}"
+
+
+def _saved(path: str) -> str:
+    return f"was saved to {path} on {time.ctime(os.path.getmtime(path))}"
 
 
 def run() -> NoReturn:
@@ -71,6 +89,48 @@ def run() -> NoReturn:
 def print_message(text: str) -> None:
     """Print a message as one line to stderr."""
     print(f"lincode: {' '.join(text.split())}", file=sys.stderr)
+
+
+def progress_printer(args: argparse.Namespace) -> Callable[[object], None]:
+    """Return a function that prints its argument if the last time was two seconds ago."""
+    last = time.monotonic()
+
+    def show(text: object) -> None:
+        nonlocal last
+        if not args.quiet and time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            print(text, file=sys.stderr, flush=True)
+
+    return show
+
+
+@contextmanager
+def announced_compilation(args: argparse.Namespace) -> Iterator[None]:
+    """Print a line when functions have been compiled for two seconds."""
+    from numba.core import event
+
+    text, total, started, depth = "compiling for this machine, which is done once ...", 0.0, 0.0, 0
+    timer = threading.Timer(0, print_message)
+
+    class Listener(event.Listener):
+        """One compilation may contain others."""
+
+        def on_start(self, event: object) -> None:
+            nonlocal depth, started, timer
+            depth, started = depth + 1, time.monotonic() if depth == 0 else started
+            if depth == 1 and total <= PROGRESS_SECONDS:
+                timer = threading.Timer(PROGRESS_SECONDS - total, print_message, [text])
+                timer.start()
+
+        def on_end(self, event: object) -> None:
+            nonlocal depth, total
+            depth -= 1
+            if depth == 0:
+                timer.cancel()
+                total += time.monotonic() - started
+
+    with nullcontext() if args.quiet else event.install_listener("numba:compile", Listener()):
+        yield
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -175,6 +235,18 @@ class Rows:
 
     def blocks(self, n_outputs: int) -> Iterator[Any]:
         """Yield blocks of rows, which need about BLOCK_BYTES with ``n_outputs`` more columns."""
+        n = 0
+        for block in self._blocks(n_outputs):
+            is_sparse = scipy.sparse.issparse(block)
+            if np.isinf(block.data if is_sparse else block).any():
+                entries = block.toarray() if is_sparse else block
+                row, column = np.argwhere(np.isinf(entries))[0]
+                name = self.names[column] if self.names else column
+                raise InvalidInputError(f"row {n + row}, column {name}, is infinite; correct it.")
+            yield block
+            n += block.shape[0]
+
+    def _blocks(self, n_outputs: int) -> Iterator[Any]:
         size = max(1, BLOCK_BYTES // (8 * (self.shape[1] + n_outputs)))
         if self.batches is None:
             X = self.X if scipy.sparse.issparse(self.X) else np.asarray(self.X)
@@ -228,6 +300,10 @@ def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequenc
     if text := [name for name in names if not _is_number(pa.types, schema.field(name).type)]:
         excluded = ",".join([*args.exclude, *text])
         raise InvalidInputError(f"columns must be numbers; leave others out: --exclude {excluded}")
+    others = [name for name in schema.names if name not in {*names, *args.exclude}]
+    if others and len(columns) and not (args.columns or args.quiet):
+        more = f" and {len(others) - 5} others" * (len(others) > 5)
+        print_message(f"columns that the model does not use: {', '.join(others[:5])}{more}")
     single = all(schema.field(name).type == pa.float32() for name in names)
     dtype = np.dtype(args.dtype or ("float32" if single else "float64"))
     # Types are given, because those that pyarrow infers from the first rows of a text may be wrong.
@@ -329,8 +405,10 @@ def fit(args: argparse.Namespace) -> None:
     """Learn a model from a file of vectors."""
     if output_path(args.output).suffix[1:] in FORMATS:
         raise InvalidInputError(f"{args.output} is the name of a table; name a model *.skops.")
-    with named_errors(args.X):
+    with named_errors(args.X), announced_compilation(args):
         rows = open_rows(args.X, args)
+        if rows.names:
+            _warn_about_scales(next(rows.blocks(0)), rows.names)
         model = _trained(args, rows)
     if rows.names is not None:
         model.feature_names_in_ = np.array(rows.names, dtype=object)
@@ -341,6 +419,16 @@ def fit(args: argparse.Namespace) -> None:
         print(f"{args.output}: {type(model).__name__}, {len(model.components_)} components")
 
 
+def _warn_about_scales(X: Any, names: Sequence[str]) -> None:
+    """Warn if the largest values of columns differ by more than a factor of a thousand."""
+    values = np.fmax.reduce(np.abs(X), axis=0)
+    found = sorted((value, name) for value, name in zip(values, names, strict=True) if value > 0)
+    if found and found[-1][0] > 1000 * found[0][0]:
+        values = " and ".join(f"{value:.3g} in {name}" for value, name in (found[-1], found[0]))
+        text = f"the largest values of columns are as different as {values}, and small columns"
+        print_message(f"warning: {text} have little effect; scale them first (StandardScaler).")
+
+
 def _trained(args: argparse.Namespace, rows: Rows) -> Any:
     """Return a fitted model, which continues from the checkpoint if there is one."""
     cls, options = _model_class(args, rows), given_parameters(args)
@@ -348,6 +436,8 @@ def _trained(args: argparse.Namespace, rows: Rows) -> Any:
         raise InvalidInputError(f"{cls.__name__} has no parameter {unknown[0]}; leave it out.")
     continues = bool(args.checkpoint) and os.path.exists(args.checkpoint)
     model = load(args.checkpoint) if continues else cls()
+    if continues and not args.quiet:
+        print_message(f"training continues with the network that {_saved(args.checkpoint)}.")
     if type(model) is not cls:
         problem = f"the checkpoint contains {type(model).__name__}, but this is {cls.__name__}"
         raise InvalidInputError(f"{problem}; delete it or use the options that it was made with.")
@@ -397,18 +487,15 @@ def _model_class(args: argparse.Namespace, rows: Rows) -> Any:
 
 
 def _callback(args: argparse.Namespace) -> Callable[[Iteration], None]:
-    """Return a function that prints the progress every two seconds and writes the checkpoint."""
-    checkpoint, last = None, -math.inf
+    """Return a function that prints the progress and writes the checkpoint."""
+    checkpoint, show = None, progress_printer(args)
     if args.checkpoint:
         from lincode.callbacks import Checkpoint
 
         checkpoint = Checkpoint(args.checkpoint, args.checkpoint_every)
 
     def call(iteration: Iteration) -> None:
-        nonlocal last
-        if not args.quiet and time.monotonic() - last >= 2:
-            last = time.monotonic()
-            print(iteration, file=sys.stderr, flush=True)
+        show(iteration)
         if checkpoint is not None:
             checkpoint(iteration)
 
@@ -446,9 +533,17 @@ def _load_model(args: argparse.Namespace) -> Any:
 
 def _convert(args: Any, convert: Callable[[Any], Any], columns: Any, names: Any) -> None:
     """Write the results of a method for all rows of a file."""
-    with named_errors(args.X):
-        rows = open_rows(args.X, args, columns)
-        write_rows(args.output, map(convert, rows.blocks(len(names))), rows.shape[0], names)
+    with named_errors(args.X), announced_compilation(args):
+        rows, show = open_rows(args.X, args, columns), progress_printer(args)
+
+        def results() -> Iterator[Any]:
+            n = 0
+            for block in rows.blocks(len(names)):
+                yield convert(block)
+                n += block.shape[0]
+                show(f"{n} of {rows.shape[0]} rows")
+
+        write_rows(args.output, results(), rows.shape[0], names)
     if not args.quiet:
         print(f"{args.output}: {rows.shape[0]} rows, {len(names)} columns")
 

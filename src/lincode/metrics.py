@@ -1,4 +1,8 @@
-"""Metrics of codes and reconstructions: the energy and measures of the paper, and RMS errors."""
+"""Metrics of codes and reconstructions: the energy and measures of the paper, and RMS errors.
+
+The R² of held-out samples needs no function: it is ``score`` of the estimators, which
+``GridSearchCV`` and ``cross_val_score`` use by default.
+"""
 
 from __future__ import annotations
 

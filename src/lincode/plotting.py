@@ -117,7 +117,7 @@ class _Display:
 
 
 class AtomsDisplay(_Display):
-    """Atoms as small images, as lines or as lists of features.
+    """Atoms as small images, as lines over the features, or as lists of features.
 
     Parameters
     ----------
@@ -129,9 +129,12 @@ class AtomsDisplay(_Display):
         whichever suits ``n_features``, and lists of features if they have names.
     feature_names : array-like of shape (n_features,), default=None
         The names of the features. Without ``image_shape``, an atom is a list of the features with
-        its largest entries, for example the words of a topic.
+        its largest entries, for example the words of a topic. Lines have the first and the last
+        name below them.
     captions : sequence of str, default=()
         Texts above the atoms.
+    title : str, default=""
+        A text above the plot, for example what the captions mean.
     indices : array-like of int, default=None
         The numbers of the atoms in the dictionary. None means 0, 1, and so on.
 
@@ -153,12 +156,14 @@ class AtomsDisplay(_Display):
         image_shape: tuple[int, ...] | None = None,
         feature_names: Any = None,
         captions: Sequence[str] = (),
+        title: str = "",
         indices: Any = None,
     ) -> None:
         self.atoms = atoms
         self.image_shape = image_shape
         self.feature_names = feature_names
         self.captions = captions
+        self.title = title
         self.indices = np.arange(len(atoms)) if indices is None else indices
 
     @classmethod
@@ -168,7 +173,7 @@ class AtomsDisplay(_Display):
         *,
         sort_by: str | None = "usage",
         n_atoms: int | None = None,
-        captions: bool = False,
+        captions: bool = True,
         image_shape: tuple[int, ...] | None = None,
         feature_names: Any = None,
         n_columns: int | None = None,
@@ -186,7 +191,7 @@ class AtomsDisplay(_Display):
             estimator without ``usage_``, means the order of the dictionary.
         n_atoms : int, default=None
             The number of atoms. None means all atoms as images, and at most 20 in other forms.
-        captions : bool, default=False
+        captions : bool, default=True
             Whether the number and the usage of an atom are written above it.
         image_shape, feature_names
             See :class:`AtomsDisplay`. ``feature_names_in_`` of the estimator are used if there is
@@ -197,7 +202,7 @@ class AtomsDisplay(_Display):
         D = _components(estimator)
         if sort_by not in ("usage", None):
             raise InvalidInputError(f"sort_by must be 'usage' or None, got {sort_by!r}.")
-        if image_shape is None:
+        if image_shape is None or len(image_shape) == 1:
             feature_names = _checked_names(estimator, feature_names, D.shape[1])
         if n_atoms is None and len(_tile_shape(image_shape, D.shape[1], feature_names)) == 1:
             n_atoms = MAX_DETAILED
@@ -207,11 +212,13 @@ class AtomsDisplay(_Display):
             order = np.argsort(-usage, kind="stable")
         order = order[:n_atoms]
         texts = [str(j) if usage is None else f"{j}: {usage[j]:.0%}" for j in order]
+        meaning = "atom" if usage is None else "atom: samples that use it"
         display = cls(
             D[order],
             image_shape=image_shape,
             feature_names=feature_names,
             captions=texts if captions else (),
+            title=meaning if captions else "",
             indices=order,
         )
         return display.plot(n_columns=n_columns, cmap=cmap, ax=ax)
@@ -244,12 +251,14 @@ class AtomsDisplay(_Display):
         size = inches, min(max(inches * grid[0] / n_columns * ratio, 1), 14)
         ax = self._set_axes(ax, size)
         ax.set_axis_off()
+        ax.set_title(self.title, fontsize="medium", loc="left")
         scale = np.abs(D).max(axis=1, keepdims=True)
         D = D / np.where(scale > 0, scale, 1)
         if is_image:
             _plot_images(ax, D.reshape(-1, *shape), grid, self.captions, cmap)
         else:
-            _plot_details(ax, D, grid, self.captions, self.feature_names)
+            is_list = self.image_shape is None and self.feature_names is not None
+            _plot_details(ax, D, grid, self.captions, self.feature_names, is_list)
         return self
 
 
@@ -367,6 +376,8 @@ class EnergyDisplay(_Display):
             See :meth:`plot`.
         """
         _components(estimator)
+        if not estimator.energy_path_.size:
+            raise InvalidInputError(f"there is no energy, because {estimator.stop_reason_}.")
         is_batch = hasattr(estimator, "partial_fit")
         lines = re.split("[:;,]", getattr(estimator, "stop_reason_", ""))[:1]
         residuals = getattr(estimator, "optimality_", {})
@@ -405,7 +416,7 @@ class EnergyDisplay(_Display):
             ax.legend(frameon=False)
         else:
             corner: dict[str, Any] = dict(transform=ax.transAxes, ha="right", va="top")
-            ax.text(0.98, 0.96, self.note, color=NEUTRAL, fontsize=9, **corner)
+            ax.text(0.98, 0.96, self.note, color=NEUTRAL, **corner)
         return self
 
 
@@ -613,7 +624,7 @@ def _plot_images(
     box = ax.get_window_extent()
     points = 72 * min(box.width / picture.shape[1], box.height / picture.shape[0]) / ax.figure.dpi
     longest = max((len(text) for text in captions), default=1)
-    font = np.clip(points * (width + gap) / (0.6 * longest), 4, 9)  # about as wide as an image
+    font = np.clip(points * (width + gap) / (0.6 * longest), 4, 10)  # about as wide as an image
     for k, text in enumerate(captions):
         row, column = divmod(k, n_columns)
         x, y = column * (width + gap) + width / 2, row * (space + height) + space - gap
@@ -621,28 +632,34 @@ def _plot_images(
 
 
 def _plot_details(
-    ax: Axes, D: Floats, grid: tuple[int, int], captions: Sequence[str], names: Any
+    ax: Axes, D: Floats, grid: tuple[int, int], captions: Sequence[str], names: Any, is_list: bool
 ) -> None:
     """Plot each atom as a line, or as bars of the features with its largest entries."""
-    n_rows, n_columns = grid
+    (n_rows, n_columns), p = grid, D.shape[1]
+    ends = np.array([0, p - 1])
     for k, atom in enumerate(D):
         row, column = divmod(k, n_columns)
-        place = (column / n_columns, 1 - (row + 1) / n_rows, 0.92 / n_columns, 0.8 / n_rows)
-        tile = ax.inset_axes(place)
-        tile.set_axis_off()
-        if names is None:
+        box = (column / n_columns, 1 - (row + 0.9) / n_rows, 0.92 / n_columns, 0.7 / n_rows)
+        tile = ax.inset_axes(box)
+        tile.set(xticks=[], yticks=[])
+        tile.spines[:].set_visible(False)
+        if not is_list:
             tile.axhline(0, color="0.8", linewidth=0.6)
             tile.plot(atom, color=NEGATIVE, linewidth=0.9)
             tile.set_ylim(min(0.0, D.min()) - 0.05, 1.05)
+            if k + n_columns >= len(D):  # below the lowest tiles
+                tile.set_xticks(ends, ends if names is None else np.asarray(names)[ends])
+                for label, place in zip(tile.get_xticklabels(), ("left", "right"), strict=True):
+                    label.set_horizontalalignment(place)
         else:
             features = _largest(atom, N_NAMES)
             colours = [POSITIVE if atom[j] > 0 else NEGATIVE for j in features]
             tile.barh(np.arange(len(features)), np.abs(atom[features]), color=colours, alpha=0.35)
             tile.set(xlim=(0, 1), ylim=(N_NAMES - 0.5, -0.5))
             for rank, j in enumerate(features):
-                tile.text(0.02, rank, str(names[j]), va="center", fontsize=8, clip_on=True)
+                tile.text(0.02, rank, str(names[j]), va="center", clip_on=True)
         if k < len(captions):
-            tile.set_title(captions[k], fontsize=8)
+            tile.set_title(captions[k], fontsize="medium")
 
 
 # How codes are plotted
@@ -652,7 +669,7 @@ def _plot_values(ax: Axes, U: Any, name: str) -> None:
     """Plot the histogram of the coefficients that are not zero."""
     stored = U.data if issparse(U) else U
     values = stored[stored != 0]
-    text = f"{name}{1 - values.size / np.prod(U.shape):.1%} zeros (not shown)"
+    text = f"{name}without {1 - values.size / np.prod(U.shape):.1%} zeros"
     heights, edges = np.histogram(values, 100 if len(values) > 1000 else "auto")
     ax.stairs(heights, edges, fill=True, alpha=0.7, label=text)
     if values.size:
@@ -690,7 +707,7 @@ def _plot_usage(ax: Axes, U: Any, name: str) -> None:
     n_unused = int(np.sum(usage == 0))
     if n_unused:
         ax.plot([], [], " ", label=f"{n_unused} of {len(usage)} atoms are not used")
-    ax.set(xlabel="atom, sorted by usage", ylabel="fraction of samples that use it")
+    ax.set(xlabel="rank of the atom by usage", ylabel="fraction of samples that use it")
     ax.set_xlim(-0.5, len(usage) - 0.5)
 
 

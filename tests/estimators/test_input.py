@@ -249,10 +249,11 @@ def test_parameters_that_do_not_belong_together(fitted: SCNN, bad: Any, sentence
 DATA: dict[str, tuple[Any, str]] = {
     "a column of NaN": (np.array([[1, np.nan]]), r"features \[1\] are NaN; remove such features"),
     "only NaN": (np.full((2, 2), np.nan), "all entries of X are NaN"),
-    "infinity": (np.array([[1, -np.inf]]), "Input X contains infinity"),
+    "infinity": (np.array([[1, -np.inf]]), "X contains infinity in row 0, column 1; correct it"),
+    "infinity in a frame": (pd.DataFrame({"a": [1, np.inf]}), r"in row 1, column 0 \(a\);"),
     "NaN in CSR": (
-        scipy.sparse.csr_array([[1, np.nan]]),
-        r"sparse X must not contain NaN.*toarray",
+        scipy.sparse.csr_array([[0, 1], [1, np.nan]]),
+        "NaN in row 1, column 1; use X.to",
     ),
     "too large": (np.array([[1, -1e150]]), r"largest absolute value .*; got 1e\+150\. Divide X"),
     "too small": (np.array([[0, 1e-150]]), r"largest absolute value .*; got 1e-150\. Divide X"),

@@ -156,14 +156,18 @@ def test_a_failure_changes_nothing_and_leaves_no_thread(digits: Any, small_chunk
     assert threading.active_count() == n_threads
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_values_that_are_not_finite_are_found(
-    value: float, digits: Any, small_chunks: None
+    digits: Any, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = digits.copy()
-    bad[333, 3] = value
-    with pytest.raises(InvalidInputError, match=r"rows 320 to 339 of X .* or partial_fit"):
+    monkeypatch.setattr("lincode.estimators.base.READ_BYTES", 0)
+    fitted, bad = network().fit(Slices(digits)), digits.copy()
+    bad[333, 3] = np.nan
+    with pytest.raises(InvalidInputError, match=r"NaN in row 333, column 3; .* or partial_fit"):
         network().fit(Slices(bad))
+    bad[333, 3] = np.inf
+    for method in (network().fit, fitted.transform, fitted.score):
+        with pytest.raises(InvalidInputError, match="infinity in row 333, column 3;"):
+            method(Slices(bad))
 
 
 def test_scnn_and_partial_fit_need_x_in_memory(digits: Any) -> None:

@@ -297,7 +297,8 @@ def test_callback_receives_every_batch_and_can_stop(digits: Any) -> None:
     scnn = network(batch_size=110, max_iter=3, max_no_improvement=None, callback=seen.append)
     scnn.fit(digits[:501])
     assert [iteration.n_iter for iteration in seen] == list(range(1, 16))
-    assert [iteration.n_samples for iteration in seen] == [101, 100, 100, 100, 100] * 3
+    expected = np.cumsum([101, 100, 100, 100, 100] * 3)
+    assert [iteration.n_samples for iteration in seen] == expected.tolist()
     assert {iteration.max_iter for iteration in seen} == {15}
     assert_allclose([iteration.energy_per_sample for iteration in seen], scnn.energy_path_)
     expected = np.abs(np.diff(scnn.energy_path_)) / scnn.energy_path_[:-1]

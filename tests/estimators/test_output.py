@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context, get_config
-from sklearn.utils.validation import check_array
 
 from lincode import SCNN, SparseCoder, sparse_encode
 from lincode.estimators.codes import encoder_blocks
@@ -148,12 +147,9 @@ def test_samples_that_are_not_finite_are_found(
     for feature in (5, 30):
         X = complete.copy()
         X[row, feature] = -np.inf
-        with pytest.raises(ValueError, match="infinity") as error:
-            check_array(X, input_name="X", estimator=network, dtype=dtype)
         for samples in (X, scipy.sparse.csr_matrix(X)):
-            with pytest.raises(InvalidInputError) as raised:
+            with pytest.raises(InvalidInputError, match=f"row {row}, column {feature};"):
                 network.transform(samples)
-            assert str(raised.value) == str(error.value)
         # A missing entry is predicted, and other samples are not affected.
         X[row, feature] = np.nan
         codes = network.transform(X)

@@ -179,12 +179,25 @@ def test_missing_entries(scnn: Any, digits: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("scnn", ESTIMATORS)
-def test_verbose_prints_every_check(scnn: Any, digits: Any, capsys: Any) -> None:
-    clone(scnn).set_params(verbose=1).fit(digits[:100])
-    lines = [line for line in capsys.readouterr().out.splitlines() if "refinement" in line]
-    name = type(scnn).__name__
-    assert lines[0].startswith(f"[{name}] 100 steps of refinement, ")
-    assert lines[0].endswith("% reconstructed")
-    capsys.readouterr()
-    clone(scnn).fit(digits[:100])
+def test_callback_sees_the_refinement_and_can_stop_it(
+    scnn: Any, digits: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback does not change the training, also if it starts from samples."""
+    monkeypatch.setattr(base, "MAX_START_UNITS", 15)
+    plain, seen, snapshots = clone(scnn).fit(digits), [], []
     assert capsys.readouterr().out == ""
+
+    def record(now: Any) -> None:
+        seen.append(now)
+        snapshots.append(now.snapshot())
+
+    observed = clone(scnn).set_params(callback=record, verbose=1).fit(digits)
+    assert_array_equal(observed.encoder_, plain.encoder_)
+    assert {now.stage for now in seen} == {"refinement"}
+    assert seen[0].n_samples == 50_000  # 100 samples are held out
+    assert seen[-1].encoder_r2 == plain.encoder_r2_
+    assert_array_equal(snapshots[-1].transform(digits), plain.transform(digits))
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith(f"[{type(scnn).__name__}] refinement, 50000 samples: ")
+    stopped = clone(scnn).set_params(callback=lambda now: True).fit(digits)
+    assert_array_equal(stopped.encoder_, snapshots[0].encoder_)

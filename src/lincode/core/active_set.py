@@ -283,8 +283,10 @@ def _find_peaks(positive: bool, bits: Any, peaks: Any, peak_bits: Any) -> float:
 def _measure_active(
     tau: float, tolerance: Any, scale: float, units: Any, active: Any, k: int, g: Any
 ) -> tuple[float, float, float]:
-    """Compute the residuals; return the largest, the violation at which a row is finished, and the
-    rounding error of one sum of the gradient."""
+    """Compute the residuals, and return the largest.
+
+    Also return the violation at which a row is finished, and the rounding error of the gradient.
+    """
     tol, rounding, diagonal = tolerance
     largest, l1 = 0.0, 0.0
     for r in range(k):

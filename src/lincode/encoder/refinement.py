@@ -185,31 +185,33 @@ def refine(
     schedule: Schedule,
     *,
     n_threads: int = 1,
-    report: Callable[[int, float], None] = lambda n_steps, r2: None,
+    report: Callable[[int, int, Network, float], bool] = lambda *_: False,
 ) -> Refined:
     """Do steps by batches of rotated rows, and return the best network for held-out rows.
 
     This may be the start, of which the directions of the steps may have lost a part. After every
-    check, ``report(n_steps, r2)`` is called. BLAS must use one thread, because
-    thresholds would magnify different rounding errors.
+    check, ``report(n_steps, n_rows, best, best_r2)`` is called; if it returns true, this was the
+    last step. BLAS must use one thread, because thresholds would magnify different rounding errors.
     """
     density, directions = gradients.density, gradients.directions
     held = HeldOutRows.of(held_out, directions)
     Z = np.ascontiguousarray(held_out @ start.C.T.astype(held_out.dtype))
     best = replace(start, rule=start.rule.matched(Z, density))
     best_r2 = start_r2 = explained_fraction(held_out, best.rule.apply(Z), start.D)
-    level, n_failures, last = 1 - start_r2, 0, schedule.max_steps
+    level, n_failures, n_rows, last = 1 - start_r2, 0, 0, schedule.max_steps
     first_short = last - int(FINAL_STEPS * last)  # the first of the steps that become shorter
     with ThreadPoolExecutor(n_threads) as pool:
         for n_steps, Y in enumerate(islice(batches, last), start=1):
             length = min(1.0, (last - n_steps + 1) / max(last - first_short, 1))
             gradients.step(Y, pool.map if n_threads > 1 else map, length)
+            n_rows += len(Y)
             if n_steps % CHECK_STEPS and n_steps < last:
                 continue
             r2, network = held.measure(gradients.network(), density)
-            report(n_steps, r2)
             if r2 > best_r2:
                 best_r2, best = r2, gradients.in_features(network)
+            if report(n_steps, n_rows, best, best_r2):
+                break
             tol = schedule.tol * (1 if n_steps >= first_short else EARLY_TOL)
             n_failures = 0 if 1 - r2 < (1 - tol) * level else n_failures + 1
             level = min(level, 1 - r2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from inspect import signature
@@ -15,7 +16,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.arrays import Array, RowLengths, Rows, is_lazy, sample_indices, scan_rows, stack
+from lincode.core.arrays import (
+    Array,
+    RowLengths,
+    Rows,
+    blocks,
+    is_lazy,
+    sample_indices,
+    scan_rows,
+    stack,
+)
 from lincode.core.dictionary import (
     Start,
     nonnegative_atoms,
@@ -26,7 +36,7 @@ from lincode.core.energy import code_products, lam_max
 from lincode.core.lasso import Coder, EnergyCoder
 from lincode.core.missing import IncompleteCoder, SecondMoments, fill_rows
 from lincode.core.ridge import choose_ridge
-from lincode.core.threshold import Thresholding, n_calibration_rows
+from lincode.core.threshold import Thresholding, encode, n_calibration_rows
 from lincode.encoder.calibration import (
     Network,
     calibrate,
@@ -74,7 +84,7 @@ from lincode.estimators.validation import (
 from lincode.exceptions import InvalidInputError
 from lincode.training.alternation import EnergyWeights, Trained, atom_signs
 from lincode.training.lazy_rows import LazyRows
-from lincode.training.loop import CallbackSupportMixin
+from lincode.training.loop import CallbackSupportMixin, Iteration, Progress
 from lincode.training.rows import RowSource, factor_rows
 from lincode.training.threads import blas_threads, matrix_threads, prefetch, thread_count
 
@@ -98,6 +108,8 @@ CODE_TOL, MAX_CODE_STEPS = 1e-6, 20_000
 number of accelerated steps."""
 READ_BYTES = 32 * 2**20
 """The size of the blocks in which samples that are not in memory are read."""
+USAGE_ROWS = 2048
+"""The number of samples of which codes are computed at a time to count the used units."""
 MIN_HELD_OUT, MAX_HELD_OUT, MIN_SPLIT = 100, 2000, 50
 """With refinement, a tenth of the samples is held out; at least 100 (but no more than a fifth of
 all), and at most 2000. With fewer than 50 samples there is no refinement."""
@@ -230,7 +242,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         ("refine", "split_sign", "sparse_output", "positive_code", "positive_dict"), FLAG
     )
 
-    _energy_parameters: tuple[str, ...] = ("alpha", "encoder_weight", "encoder_ridge", "callback")
+    _energy_parameters: tuple[str, ...] = ("alpha", "encoder_weight", "encoder_ridge")
     """If one of these is set, the energy is minimised for any number of units."""
 
     threshold_: float | None
@@ -437,13 +449,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         C, D = (A.astype(np.float64) for A in (self.encoder_, self.components_))
         return Network(C, D, self._rule())
 
-    def _refine(self, X: Rows, held_out: Rows) -> None:
+    def _refine(self, X: Rows, held_out: Rows, progress: Progress) -> None:
         """Refine the calibrated network on samples X. Its threshold is that of held-out samples."""
         with blas_threads(1):
             gradients = self._new_gradients(X)
             batches = shuffled_batches(X, gradients.directions)
             schedule = Schedule.of(X.shape[0], len(self.encoder_))
-            self._set_refined(gradients, batches, X, held_out, schedule)
+            self._set_refined(gradients, batches, X, held_out, schedule, progress)
 
     def _new_gradients(self, X: Rows, XtX: Array | None = None) -> SparseGradients:
         """Return the start of the refinement in the directions of X, and of XtX if it is given."""
@@ -463,13 +475,33 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         X: Rows,
         held_out: Rows,
         schedule: Schedule,
+        progress: Progress,
     ) -> None:
         """Refine the network, and measure on samples X which units it uses."""
+        sample = X[sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))]
 
-        def report(n_steps: int, r2: float) -> None:
-            if self.verbose:
-                name = type(self).__name__
-                print(f"[{name}] {n_steps} steps of refinement, {r2:.2%} reconstructed", flush=True)
+        def use(model: BaseSCNN, network: Network, r2: float) -> BaseSCNN:
+            C, used = network.C.astype(X.dtype), np.zeros(len(network.C))
+            for rows in blocks(sample.shape[0], USAGE_ROWS):
+                used += np.count_nonzero(encode(sample[rows], C, network.rule), axis=0)
+            model._set_network(network, used / sample.shape[0], X.dtype)
+            model.encoder_r2_, model._is_refined = r2, True
+            return model
+
+        def report(n_steps: int, n_rows: int, best: Network, r2: float) -> bool:
+            return progress.show(
+                Iteration(
+                    n_steps,
+                    schedule.max_steps,
+                    energy_per_sample=np.nan,
+                    change=np.nan,
+                    seconds=time.perf_counter() - progress.started,
+                    n_samples=n_rows,
+                    snapshot=lambda: use(self._fitted_copy(), best, r2),
+                    stage="refinement",
+                    encoder_r2=r2,
+                )
+            )
 
         n_threads = thread_count(self.n_jobs)
         refined = refine(
@@ -481,11 +513,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             n_threads=n_threads,
             report=report,
         )
-        C, rule = refined.network.C.astype(X.dtype), refined.network.rule
-        sample = X[sample_indices(X.shape[0], n_calibration_rows(len(C)))]
-        usage = np.mean(rule.apply(np.ascontiguousarray(sample @ C.T)) != 0, axis=0)
-        self._set_network(refined.network, usage, X.dtype)
-        self.encoder_r2_, self._is_refined = refined.r2, True
+        use(self, refined.network, refined.r2)
 
     def calibrate(self, X: Any, y: object = None, *, density: float | None = None) -> Any:
         """Fit the threshold and the dictionary to X, and refine the network if ``refine=True``.
@@ -533,7 +561,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             Z = np.ascontiguousarray(X[chosen] @ C.astype(X.dtype).T)
             self._calibrate(Z, X[chosen], C, D)
             if refines:
-                self._refine(X[np.sort(others)], X[np.sort(held)])
+                self._refine(X[np.sort(others)], X[np.sort(held)], Progress(self))
         return self
 
     def _copy_features(self, estimator: Any) -> Any:
@@ -542,6 +570,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
             if hasattr(self, name):
                 setattr(estimator, name, getattr(self, name))
         return estimator
+
+    def _fitted_copy(self) -> Any:
+        """Return a copy without callbacks, which shares all arrays."""
+        result, private = self._unfitted_copy(), ("_training", "_gradients", "_is_refined")
+        fitted = [name for name in vars(self) if name.endswith("_") or name in private]
+        vars(result).update({name: vars(self)[name] for name in fitted})
+        return result
 
     def _unfitted_copy(self) -> Any:
         """Return a copy without callbacks that has not been fitted, except for its features."""
@@ -610,7 +645,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         if not is_lazy(X):
             return self._transform(X, split=split, sparse=sparse)
         rows = LazyRows(X)
-        parts = prefetch(rows.blocks(READ_BYTES))
+        parts = self._finite_blocks(rows)
         if sparse:
             return stack([self._transform(block, split=split, sparse=True) for _, block in parts])
         shape = rows.shape[0], self._n_features_out
@@ -619,6 +654,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         for position, block in parts:
             codes[position] = self._transform(block, split=split)
         return codes
+
+    def _finite_blocks(self, rows: LazyRows) -> Iterator[tuple[slice, Rows]]:
+        """Yield blocks of rows that are not in memory, and their position."""
+        for position, block in prefetch(rows.blocks(READ_BYTES)):
+            if not np.isfinite(block.sum()):
+                check_finite(self, block, allow_nan=True, first_row=position.start)
+            yield position, block
 
     def _transform(self, X: Any, *, split: bool, sparse: bool = False) -> Any:
         """Return the codes of samples in memory."""
@@ -662,12 +704,13 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         if n_empty:
             warn_empty(self, n_empty)
 
-    def _complete_outputs(self, X: Rows, Z: Array) -> int:
-        """Compute the outputs Z of samples with missing entries again, from predicted entries.
+    def _complete_outputs(self, X: Rows, rows: slice, Z: Array) -> int:
+        """Compute the outputs Z of rows with missing entries again, from predicted entries.
 
         Returns how many samples have no observed entry.
         """
-        check_finite(self, X, allow_nan=True)
+        X = X[rows]
+        check_finite(self, X, allow_nan=True, first_row=rows.start)
         if issparse(X):
             return 0
         incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
@@ -746,7 +789,7 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
     def _score_parts(self, X: Any) -> list[tuple[float, float]]:
         """Return the results of ``_score_part`` for all samples."""
-        parts = prefetch(LazyRows(X).blocks(READ_BYTES)) if is_lazy(X) else [(None, X)]
+        parts = self._finite_blocks(LazyRows(X)) if is_lazy(X) else [(None, X)]
         return [self._score_part(part) for _, part in parts]
 
     def _score_part(self, X: Any) -> tuple[float, float]:

@@ -104,7 +104,7 @@ def encode_rows(
     thresholding: Thresholding,
     output: CodeOutput,
     n_jobs: int | None,
-    complete: Callable[[Rows, Array], int],
+    complete: Callable[[Rows, slice, Array], int],
     D: Array | None = None,
 ) -> int:
     """Write the codes of the encoder C, and return how many samples are empty.
@@ -112,8 +112,8 @@ def encode_rows(
     With a dictionary D, the values of the codes are those of least squares on their support.
 
     All outputs of the encoder for a sample with NaN or infinity are NaN or infinite. If the first
-    output of a sample is not finite, ``complete(X, Z)`` is called for its block. It corrects the
-    outputs Z and returns the number of empty samples, or raises an error. An overflow of finite
+    output of a sample is not finite, ``complete(X, rows, Z)`` is called for its block. It corrects
+    the outputs Z and returns the number of empty samples, or raises an error. An overflow of finite
     samples has the same result; the thresholds find it and raise an error.
     """
     gram = None if D is None else D @ D.T
@@ -121,7 +121,7 @@ def encode_rows(
     def encode_block(rows: slice) -> int:
         with np.errstate(invalid="ignore", over="ignore"):
             Z = encoder_output(X[rows], C, out=output.buffer(rows))
-        n_empty = 0 if np.isfinite(Z[:, 0]).all() else complete(X[rows], Z)
+        n_empty = 0 if np.isfinite(Z[:, 0]).all() else complete(X, rows, Z)
         U = thresholding.apply(Z)
         if D is not None and gram is not None:
             project_codes(U, X[rows], D, gram, positive=thresholding.positive)

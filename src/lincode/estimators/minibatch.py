@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
@@ -129,7 +128,7 @@ class MiniBatchSCNN(BaseSCNN):
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
         of the reconstruction error of the encoder's own codes. With more than 1024 units E is not
         minimised before, and the refinement starts from random samples as atoms, unless one of
-        ``alpha``, ``encoder_weight``, ``encoder_ridge`` and ``callback`` is set. False gives the
+        ``alpha``, ``encoder_weight`` and ``encoder_ridge`` is set. False gives the
         network that minimises E, with a dictionary and a threshold that are fitted to the codes of
         its encoder.
     transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
@@ -186,11 +185,11 @@ class MiniBatchSCNN(BaseSCNN):
         The seed of the random start and of the order of the samples. Pass an int for reproducible
         results.
     verbose : int, default=0
-        If above 0, one line per batch is printed.
+        If above 0, one line per batch and per 100 steps of the refinement is printed.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each batch of the training that
-        minimises E. If it returns a true value, this training stops, and the refinement follows.
-        See :class:`lincode.callbacks.Checkpoint`.
+        minimises E, and after every 100 steps of the refinement. If it returns a true value, this
+        part of the training stops. See :class:`lincode.callbacks.Checkpoint`.
 
     Attributes
     ----------
@@ -363,10 +362,10 @@ class MiniBatchSCNN(BaseSCNN):
                     )
                 with closing(batches):  # this ends the thread that reads
                     self._learn_batches(batches, N, progress)
+            self.n_iter_ = -(-self.n_samples_seen_ // N)
             if refines:
-                self._refine_batches(lazy, sample, others, sample[np.sort(held)], seed)
+                self._refine_batches(lazy, sample, others, sample[np.sort(held)], seed, progress)
         progress.finish()
-        self.n_iter_ = -(-self.n_samples_seen_ // N)
         if self.stop_reason_ == MAX_ITER_REASON and self.max_no_improvement is not None:
             warn_user(f"MiniBatchSCNN: {self.stop_reason_}.", ConvergenceWarning)
         self._warn_about_codes(alpha_is_too_large=too_large)
@@ -379,6 +378,7 @@ class MiniBatchSCNN(BaseSCNN):
         others: NDArray[np.intp],
         held_out: Rows,
         seed: int,
+        progress: Progress,
     ) -> None:
         """Refine on batches of all samples. X are those in memory; ``others`` are not held out."""
         n, limit = self.batch_size or BATCH_ROWS, max_rows(X.shape[1])
@@ -397,7 +397,7 @@ class MiniBatchSCNN(BaseSCNN):
                 batches = (directions.rotated(X[np.sort(others[rows])]) for rows in order)
             schedule = Schedule(self.max_iter * -(-N // n), self.tol, self.max_no_improvement)
             with closing(batches):  # this ends the thread that reads
-                self._set_refined(gradients, batches, sample, held_out, schedule)
+                self._set_refined(gradients, batches, sample, held_out, schedule, progress)
 
     @unchanged_on_failure
     def partial_fit(self, X: Any, y: object = None) -> Self:
@@ -414,7 +414,7 @@ class MiniBatchSCNN(BaseSCNN):
         self
         """
         self._check_parameters()
-        first, started, too_large = not hasattr(self, "_training"), time.perf_counter(), False
+        first, too_large, progress = not hasattr(self, "_training"), False, Progress(self)
         samples = check_samples(self, X, reset=first, allow_unobserved=not first)
         X, penalties = samples.filled(None if first else self._training.moments())
         if first:
@@ -440,7 +440,7 @@ class MiniBatchSCNN(BaseSCNN):
                 self._set_trained(trained, rows, recent)
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1
-        self._report(Progress(self), None, self.n_steps_, started, X.shape[0])
+        self._report(progress, None, self.n_steps_)
         if first:
             self._warn_about_codes(alpha_is_too_large=too_large)
         return self
@@ -524,13 +524,8 @@ class MiniBatchSCNN(BaseSCNN):
         for rows, block in prefetch(X.blocks()):
             block_largest, lengths = scan_rows(block)
             if not math.isfinite(lengths.mean):
-                try:
-                    check_finite(self, block)
-                except InvalidInputError as error:
-                    raise InvalidInputError(
-                        f"rows {rows.start} to {rows.stop - 1} of X are not finite; missing entries"
-                        f" need an array in memory, or partial_fit. {error}"
-                    ) from error
+                advice = "missing entries need an array in memory, or partial_fit"
+                check_finite(self, block, first_row=rows.start, nan_advice=advice)
             largest, longest = max(block_largest, largest), max(lengths.longest, longest)
             total += lengths.mean * block.shape[0]
             sample.add(block)
@@ -539,7 +534,7 @@ class MiniBatchSCNN(BaseSCNN):
 
     def _learn_batches(self, batches: Batches, N: int, progress: Progress) -> None:
         """Learn batches and set the fitted attributes. With refinement, they are only the start."""
-        training, started = self._training, time.perf_counter()
+        training = self._training
         eta = training.weights.eta if training.uses_encoder else 0.0
         rule = BatchStopping(self.tol, self.max_no_improvement, N, eta)
         training.recent = RecentRows(min(n_calibration_rows(len(training.D)), N))
@@ -547,7 +542,7 @@ class MiniBatchSCNN(BaseSCNN):
         for X, penalties in batches:
             progress.begin()
             training.learn(X, penalties)
-            if self._report(progress, training, max_batches, started, X.shape[0]):
+            if self._report(progress, training, max_batches):
                 reason = Reason.CALLBACK.value
                 break
             if rule.add(X, training.energy_path[-1]):
@@ -562,26 +557,22 @@ class MiniBatchSCNN(BaseSCNN):
         self._set_progress(reason)
 
     def _report(
-        self,
-        progress: Progress,
-        unfinished: OnlineTraining | None,
-        max_batches: int,
-        started: float,
-        n: int,
+        self, progress: Progress, unfinished: OnlineTraining | None, max_batches: int
     ) -> bool:
-        """Report a batch of n samples; return whether a callback requests a stop.
+        """Report a batch; return whether a callback requests a stop.
 
         ``unfinished`` is the training whose result is not yet in the fitted attributes.
         """
-        path = self._training.energy_path
+        path, is_refined = self._training.energy_path, unfinished is None and self._is_refined
         return progress.end(
             unfinished,
             n_iter=self._training.n_batches,
             max_iter=max_batches,
-            energy_per_sample=path[-1] if path else np.nan,
-            change=self._training.change(),
-            seconds=time.perf_counter() - started,
-            n_samples=n,
+            energy_per_sample=np.nan if is_refined else path[-1],
+            change=np.nan if is_refined else self._training.change(),
+            n_samples=self._training.n_seen,
+            stage="refinement" if is_refined else "batches",
+            encoder_r2=self.encoder_r2_ if is_refined else np.nan,
         )
 
     def _set_progress(self, stop_reason: str) -> None:
@@ -594,10 +585,8 @@ class MiniBatchSCNN(BaseSCNN):
     def _snapshot(self, training: OnlineTraining | None) -> MiniBatchSCNN:
         """Return a fitted copy during training, which ``partial_fit`` can continue."""
         if training is None:  # after partial_fit, all attributes are set
-            result: MiniBatchSCNN = copy.copy(self)
-            result.callback = None
-            return result
-        result = self._unfitted_copy()
+            return self._fitted_copy()  # type: ignore[no-any-return]
+        result: MiniBatchSCNN = self._unfitted_copy()
         result._training = training.copied()
         rows, trained = result._training.finish()
         result._training.recent = None

@@ -90,7 +90,7 @@ class SCNN(BaseSCNN):
         of the reconstruction error of the encoder's own codes. The training that minimises E is
         then short and only the start. With more than 1024 units there is no such training, and the
         refinement starts from random samples as atoms, unless one of ``alpha``,
-        ``encoder_weight``, ``encoder_ridge``, ``tol``, ``max_iter`` and ``callback`` is set. False
+        ``encoder_weight``, ``encoder_ridge``, ``tol`` and ``max_iter`` is set. False
         gives the network that minimises E, with a dictionary and a threshold that are fitted to
         the codes of its encoder. Fewer than 50 samples are not refined.
     transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
@@ -142,11 +142,11 @@ class SCNN(BaseSCNN):
         The seed of the random start and of the held-out samples. Pass an int for reproducible
         results.
     verbose : int, default=0
-        If above 0, one line per iteration is printed.
+        If above 0, one line per iteration and per 100 steps of the refinement is printed.
     callback : callable, default=None
         It is called with a :class:`lincode.Iteration` after each iteration of the training that
-        minimises E. If it returns a true value, this training stops, and the refinement follows.
-        See :class:`lincode.callbacks.Checkpoint`.
+        minimises E, and after every 100 steps of the refinement. If it returns a true value, this
+        part of the training stops. See :class:`lincode.callbacks.Checkpoint`.
 
     Attributes
     ----------
@@ -333,7 +333,7 @@ class SCNN(BaseSCNN):
                 self._warn_about_training(outcome)
             if refines:
                 refined = np.sort(others[: max_rows(p)])
-                self._refine(rows.take(refined), rows.take(np.sort(held)))
+                self._refine(rows.take(refined), rows.take(np.sort(held)), progress)
         progress.finish()
         self._warn_about_codes(alpha_is_too_large=too_large)
         return self

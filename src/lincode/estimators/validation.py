@@ -16,10 +16,19 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_array, check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from lincode.core.arrays import Array, RowLengths, Rows, canonical_rows, is_lazy, scan_rows
+from lincode.core.arrays import (
+    Array,
+    RowLengths,
+    Rows,
+    canonical_rows,
+    dense,
+    dense_blocks,
+    is_lazy,
+    scan_rows,
+)
 from lincode.core.missing import (
     ObservedSums,
     SecondMoments,
@@ -230,18 +239,34 @@ def _is_valid(estimator: BaseEstimator | None, X: Any) -> bool:
     )
 
 
-def check_finite(estimator: BaseEstimator | None, X: Rows, *, allow_nan: bool = False) -> None:
-    """Check that X contains neither NaN (unless it is allowed and X is dense) nor infinity."""
-    name = None if estimator is None else type(estimator).__name__
-    if scipy.sparse.issparse(X) and allow_nan and np.isnan(X.data).any():
-        raise InvalidInputError(
-            "a sparse X must not contain NaN; missing entries need a dense X, because most entries"
-            " of a sparse matrix are observed zeros. Use X.toarray()."
-        )
-    try:
-        assert_all_finite(X, input_name="X", estimator_name=name, allow_nan=allow_nan)
-    except ValueError as error:
-        raise InvalidInputError(str(error)) from error
+def check_finite(
+    estimator: BaseEstimator | None,
+    X: Rows,
+    *,
+    allow_nan: bool = False,
+    first_row: int = 0,
+    nan_advice: str = "replace it by a number",
+) -> None:
+    """Check that X contains neither NaN (unless it is allowed and X is dense) nor infinity.
+
+    The message names the place of the first one. ``first_row`` is the number of the first row of X.
+    """
+    if allow_nan and scipy.sparse.issparse(X):
+        allow_nan, nan_advice = False, "use X.toarray(), because a missing entry needs a dense X"
+    for rows in dense_blocks(X):
+        block = dense(X[rows])
+        bad = np.isinf(block) if allow_nan else ~np.isfinite(block)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            what, advice = "infinity", "correct it"
+            if np.isnan(block[row, column]):
+                what, advice = "NaN", nan_advice
+            names = getattr(estimator, "feature_names_in_", None)
+            name = "" if names is None else f" ({names[column]})"
+            raise InvalidInputError(
+                f"Input X contains {what} in row {first_row + rows.start + row}, column"
+                f" {column}{name}; {advice}."
+            )
 
 
 def check_scaled_rows(

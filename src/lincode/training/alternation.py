@@ -19,7 +19,6 @@ stored.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -428,7 +427,6 @@ def train_in_stages(
     iteration on all rows follows, because all rows need codes. Returns the training on all rows and
     its outcome.
     """
-    started = time.perf_counter()
     previous: SCNNTraining | None = None
     order = rng.permutation(rows.shape[0]) if sizes else np.arange(0)
     if sizes and weights.ridge is None:
@@ -436,16 +434,14 @@ def train_in_stages(
     for n in sizes:
         subset, ends_at = rows.subset(np.sort(order[:n])), stage_tol(n, len(D), tol)
         training = _next_stage(previous, subset, D, C, weights, tol=ends_at)
-        outcome = train(
-            training, max_iter=max_iter, tol=ends_at, progress=progress, started=started
-        )
+        outcome = train(training, max_iter=max_iter, tol=ends_at, progress=progress)
         if outcome.reason is Reason.CALLBACK:
             last = _next_stage(training, rows, training.D, training.C, weights, tol=tol)
             outcome = train(last, max_iter=1, tol=tol)
             return last, replace(outcome, reason=Reason.CALLBACK)
         D, C, previous = training.D, training.C, training
     training = _next_stage(previous, rows, D, C, weights, tol=tol)
-    outcome = train(training, max_iter=max_iter, tol=tol, progress=progress, started=started)
+    outcome = train(training, max_iter=max_iter, tol=tol, progress=progress)
     return training, outcome
 
 

@@ -50,20 +50,27 @@ class Iteration:
     Attributes
     ----------
     n_iter : int
-        The number of iterations done: outer iterations of SCNN, or batches of MiniBatchSCNN.
+        The number of iterations done: outer iterations of SCNN, batches of MiniBatchSCNN, or steps
+        of the refinement.
     max_iter : int
         The largest number of iterations.
     energy_per_sample : float
-        The energy of the samples in use, divided by their number.
+        The energy of the samples in use, divided by their number; NaN in the refinement.
     change : float
         The relative decrease of the energy. SCNN stops when it is at most ``tol``.
     seconds : float
-        The time since the first iteration started.
+        The time since training started.
     n_samples : int
         The number of samples in use. With ``refine=False``, SCNN starts on subsets of the samples
-        if there are many, and counts the iterations on each subset from 1.
+        if there are many, and counts the iterations on each subset from 1. For batches, and in the
+        refinement, it is the number of samples so far; repeated ones count.
     snapshot : callable
         ``snapshot()`` returns a fitted copy of the estimator with the weights so far.
+    stage : {"iterations", "batches", "refinement"}
+        What is counted.
+    encoder_r2 : float
+        In the refinement, the fraction of held-out samples that the best network so far
+        reconstructs. NaN before it.
 
     Examples
     --------
@@ -80,12 +87,18 @@ class Iteration:
     seconds: float
     n_samples: int
     snapshot: Callable[[], Any] = field(repr=False)
+    stage: str = "iterations"
+    encoder_r2: float = math.nan
 
     def __str__(self) -> str:
+        text = f"{self.n_samples} samples"
+        if self.stage == "refinement":
+            return f"refinement, {text}: {self.encoder_r2:.2%} reconstructed, {self.seconds:.1f} s"
+        if self.stage == "iterations":
+            text += f", iteration {self.n_iter} of at most {self.max_iter}"
         return (
-            f"{self.n_iter}/{self.max_iter}  {self.n_samples} samples"
-            f"  energy per sample {self.energy_per_sample:.6g}"
-            f"  change {self.change:.1e}  {self.seconds:.1f} s"
+            f"{text}: energy per sample {self.energy_per_sample:.6g},"
+            f" change {self.change:.1e}, {self.seconds:.1f} s"
         )
 
 
@@ -107,6 +120,7 @@ class Progress:
         self, estimator: Any, max_iter: int | None = None, X: Any = None, y: Any = None
     ) -> None:
         self.estimator, self.data = estimator, {"X": X, "y": y}
+        self.started = time.perf_counter()
         self.context: Any = None
         self.task: Any = None
         if HAS_CALLBACKS and max_iter is not None:
@@ -125,17 +139,21 @@ class Progress:
         ``values`` are the other fields of ``Iteration``.
         """
         estimator, stop = self.estimator, False
+        values["seconds"] = time.perf_counter() - self.started
         iteration = Iteration(**values, snapshot=partial(estimator._snapshot, training))
-        if estimator.verbose:
-            print(f"[{type(estimator).__name__}] {iteration}", flush=True)
         if self.task is not None:
             values["energy"] = iteration.energy_per_sample
             stop = bool(
                 self.task.call_on_fit_task_end(estimator=estimator, metadata=values, **self.data)
             )
-        if estimator.callback is not None:
-            stop |= bool(estimator.callback(iteration))
-        return stop
+        return self.show(iteration) or stop
+
+    def show(self, iteration: Iteration) -> bool:
+        """Print a line if the estimator is verbose; return whether ``callback`` requests a stop."""
+        estimator = self.estimator
+        if estimator.verbose:
+            print(f"[{type(estimator).__name__}] {iteration}", flush=True)
+        return estimator.callback is not None and bool(estimator.callback(iteration))
 
     def finish(self) -> None:
         """Report that ``fit`` is finished."""
@@ -187,7 +205,6 @@ def train(
     max_iter: int,
     tol: float,
     progress: Progress | None = None,
-    started: float | None = None,
 ) -> Outcome:
     """Iterate until the relative decrease of the energy is at most ``tol``, or ``max_iter`` times.
 
@@ -196,9 +213,8 @@ def train(
     stop while the decrease grows.
 
     The energy is checked after every step. A step that increases it by more than rounding raises an
-    error. ``started`` is the time from which the seconds of an iteration are counted.
+    error.
     """
-    start = time.perf_counter() if started is None else started
     path = [_finite(training.energy(), "at the start")]
     reason, decrease = Reason.MAX_ITER, math.inf
     for n_iter in range(1, max_iter + 1):
@@ -215,7 +231,6 @@ def train(
             max_iter=max_iter,
             energy_per_sample=path[-1] / training.n,
             change=change,
-            seconds=time.perf_counter() - start,
             n_samples=round(training.n),
         ):
             reason = Reason.CALLBACK

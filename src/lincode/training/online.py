@@ -209,7 +209,10 @@ class OnlineTraining:
             dictionary_sweep, D, stats, positive=weights.positive_dict, dtype=rows.dtype
         )
         if eta > 0:
-            D, factor = self._in_parallel(sweep, partial(self._factored, XtX, rows.dtype))
+            assert XtX is not None
+            assert self.ridge is not None
+            ridge = self.eigenvalue_ratio * self.ridge
+            D, factor = self._in_parallel(sweep, partial(CholeskyFactor.of, XtX, ridge, rows.dtype))
             halves = (partial(factor.solve, half) for half in np.array_split(stats.UtX, 2))
             C = np.concatenate(self._in_parallel(*halves))
         else:
@@ -275,11 +278,6 @@ class OnlineTraining:
         if matrix_threads(max(self.D.shape), self.n_threads) > 1:
             return [task() for task in tasks]
         return list(ordered_map(lambda task: task(), tasks, self.n_threads))
-
-    def _factored(self, XtX: Array, dtype: np.dtype[np.floating]) -> CholeskyFactor:
-        """Return the factor of XᵀX for the C step."""
-        assert self.ridge is not None
-        return CholeskyFactor.of(XtX, self.eigenvalue_ratio * self.ridge, dtype)
 
     def _encoder_error(self, stats: CodeStats, XtX: Array) -> float:
         """Compute ‖U − X Cᵀ‖² + n ρ/N ‖C‖² of n rows, where ρ/N is that of the rows before."""
