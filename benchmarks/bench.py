@@ -1,12 +1,12 @@
-"""Compare lincode with scikit-learn, SPAMS and dictlearn.
+"""Measure lincode, scikit-learn and SPAMS, and write the tables of README.md.
 
     python benchmarks/bench.py                   all sections (make bench)
     python benchmarks/bench.py --quick           smaller problems (make bench-quick)
-    python benchmarks/bench.py --only scaling    some sections; the records of the others are kept
+    python benchmarks/bench.py --only front      some sections; the records of the others are kept
 
-The libraries are run in turn, and their results are evaluated in float64. Each section writes its
-record to ``--out`` as soon as it is finished. The records are combined into a table (bench.md), a
-file with all numbers (bench.json) and a plot of energy against time (bench.png).
+Each section writes a record to ``--out`` as soon as it is finished. The tables go to README.md
+if all sections have a record of the full problems and of the present commit, and otherwise only to
+bench.md in that folder.
 """
 
 from __future__ import annotations
@@ -15,110 +15,99 @@ import argparse
 import importlib
 import json
 import platform
+import subprocess
 import time
+import traceback
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from data import load_digits
 from joblib import cpu_count
-from measure import Curve, Row, Section
 
+FOLDER = Path(__file__).parent
 SECTIONS = (
-    "encoding",
-    "transform_output",
-    "exact_codes",
+    "front",
+    "transform",
     "sparse_codes",
+    "exact_codes",
+    "large",
     "dictionary_learning",
-    "training",
     "alpha_path",
-    "scaling",
-    "wide",
-    "out_of_core",
-    "shared_machine",
-    "dask",
     "missing",
+    "dask",
+    "shared_machine",
 )
-PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin", "dictlearn")
+PACKAGES = ("lincode", "numpy", "scipy", "scikit-learn", "numba", "spams-bin")
+BEGIN, END = "<!-- begin: bench.py writes the following -->", "<!-- end -->"
 
 
-def environment() -> dict[str, str]:
+def environment() -> str:
     """Return a description of the machine, and the versions of Python and the packages."""
-    model = ""
+    model = platform.processor()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
-    return {
-        "machine": f"{model or platform.processor()}, {cpu_count()} cores, {platform.system()}",
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-    }
+        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    machine = f"{model}, {cpu_count()} cores, {platform.system()}"
+    return f"{machine}, python {platform.python_version()}, {versions}"
 
 
-def run_section(name: str, X: Any, quick: bool, out: Path) -> None:
-    """Run one section, print its rows and write its record."""
+def commit() -> str:
+    """Return the commit of the library, with "+" if it was changed since."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(FOLDER.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+    found = git("rev-parse", "--short", "HEAD") or "unknown"
+    return found + ("+" if git("status", "--porcelain", "src") else "")
+
+
+def run_section(name: str, X: Any, quick: bool, out: Path, about: dict[str, Any]) -> None:
+    """Run a section and write its record; if it fails, the other sections are still run."""
+    print(f"[{name}]", flush=True)
+    path = out / f"{name}.json"
+    path.unlink(missing_ok=True)
     start = time.perf_counter()
-    section: Section = importlib.import_module(f"sections.{name}").run(X, quick)
-    if quick:  # the goals are meant for the full sizes
-        section = replace(section, rows=[replace(row, reached=None) for row in section.rows])
-    for row in section.rows:
-        print(row, flush=True)
-    seconds = time.perf_counter() - start
-    print(f"  [{name}: {seconds:.0f} s]", flush=True)
-    record = {"quick": quick, "seconds": seconds, **environment(), **asdict(section)}
-    (out / f"{name}.json").write_text(json.dumps(record, indent=1, default=float))
-
-
-def write_report(source: str, quick: bool, out: Path) -> str:
-    """Write bench.md, bench.json and bench.png from all records, and return the table.
-
-    Only the records of quick runs are used if ``quick`` is true, otherwise only those of full runs.
-    """
-    records = {}
-    for name in SECTIONS:
-        path = out / f"{name}.json"
-        if path.exists() and (record := json.loads(path.read_text()))["quick"] == quick:
-            records[name] = record
-    seconds = sum(record["seconds"] for record in records.values())
-    versions = environment()
-    machine = versions.pop("machine")
-    table = "\n".join(
-        [
-            f"{source}, {'quick' if quick else 'full'} run of {seconds:.0f} s.",
-            f"{machine}, {', '.join(f'{k} {v}' for k, v in versions.items())}.",
-            "",
-            "| task | measured | goal | reached |",
-            "| --- | --- | --- | --- |",
-            *(str(Row(**row)) for record in records.values() for row in record["rows"]),
-        ]
-    )
-    (out / "bench.md").write_text(table + "\n")
-    (out / "bench.json").write_text(json.dumps({"data": source, "sections": records}, indent=1))
-    plot({k: v for record in records.values() for k, v in record["curves"].items()}, out)
-    return table
-
-
-def plot(curves: dict[str, dict[str, Curve]], out: Path) -> None:
-    """Plot energy against time to bench.png, with one panel for each title."""
-    if not curves:
+    try:
+        section = importlib.import_module(f"sections.{name}").run(X, quick)
+    except Exception:
+        traceback.print_exc()
         return
-    import matplotlib as mpl
+    seconds = time.perf_counter() - start
+    record = {**about, "seconds": seconds, **asdict(section)}
+    path.write_text(json.dumps(record, indent=1, default=float))
+    print(f"{section.text}\n[{name}: {seconds:.0f} s]\n", flush=True)
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(curves), figsize=(6 * len(curves), 4.2), squeeze=False)
-    for ax, (title, lines) in zip(axes[0], curves.items(), strict=True):
-        for name, curve in lines.items():
-            seconds, energy = zip(*curve, strict=True)
-            ax.plot(seconds, energy, marker=".", label=name)
-        ax.set(xscale="log", xlabel="seconds", ylabel="energy per digit", title=title)
-        ax.grid(alpha=0.3)
-        ax.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(out / "bench.png", dpi=110)
+def write_report(out: Path, about: dict[str, Any]) -> None:
+    """Write the tables of all records of this commit, if they are complete to README.md."""
+    paths = [out / f"{name}.json" for name in SECTIONS]
+    found = {path.stem: json.loads(path.read_text()) for path in paths if path.exists()}
+    records = {name: r for name, r in found.items() if about.items() <= r.items()}
+    times = {name: record["seconds"] for name, record in records.items()}
+    seconds = ", ".join(f"{name} {value:.0f} s" for name, value in times.items())
+    parts = [
+        f"One run of {sum(times.values()) / 60:.0f} minutes on commit {about['commit']};"
+        f" {about['data']}. {about['environment']}.",
+        *(f"## {record['title']}\n\n{record['text']}" for record in records.values()),
+        f"The sections took: {seconds}.",
+    ]
+    text = "\n\n".join(parts)
+    (out / "bench.md").write_text(text + "\n")
+    missing = [name for name in SECTIONS if name not in records]
+    if missing:
+        print(f"README.md was not written, because these are missing: {', '.join(missing)}")
+    elif not about["quick"]:
+        readme = FOLDER / "README.md"
+        before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
+        after = rest.split(END)[1]
+        readme.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+        front = importlib.import_module("sections.front")
+        front.plot(records["front"]["details"], FOLDER / "front.png")
 
 
 def main() -> None:
@@ -132,10 +121,11 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
     X, source = load_digits()
-    print(f"{source}; {environment()}", flush=True)
+    about = {"commit": commit(), "quick": args.quick, "data": source}
+    about |= {"environment": environment()}
     for name in args.only:
-        run_section(name, X, args.quick, args.out)
-    print("\n" + write_report(source, args.quick, args.out))
+        run_section(name, X, args.quick, args.out, about)
+    write_report(args.out, about)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from front_data import ALL, Split
+from data import ALL, Split
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV

@@ -1,58 +1,55 @@
-"""What all sections use: the problem, timing, and the rows of the table."""
+"""What all sections use: their result, tables, and timing."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lincode import SCNN
+if TYPE_CHECKING:  # sections/large.py measures the import
+    from lincode import SCNN
 
 ALPHA = 0.5
 N_COMPONENTS = 400
 
-Curve = list[tuple[float, float]]
-"""Points (seconds, energy), in the order of time"""
-
-
-@dataclass
-class Row:
-    """One row of the table."""
-
-    task: str
-    measured: str
-    goal: str = ""
-    reached: bool | None = None
-    """Whether the goal was reached; None if there is no goal"""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers that are written to bench.json only"""
-
-    def __str__(self) -> str:
-        reached = {True: "yes", False: "**no**", None: ""}[self.reached]
-        return f"| {self.task} | {self.measured} | {self.goal} | {reached} |"
+Call = Callable[[], Any]
 
 
 @dataclass
 class Section:
-    """The result of a section: rows of the table, and curves by title and name."""
+    """The result of a section: a title and a text with tables, in Markdown."""
 
-    rows: list[Row]
-    curves: dict[str, dict[str, Curve]] = field(default_factory=dict)
+    title: str
+    text: str
+    details: Any = field(default_factory=dict)
+    """Numbers that are written to the record only"""
 
 
-def seconds_of(
-    function: Callable[[], Any], clock: Callable[[], float] = time.perf_counter
-) -> float:
+def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table in Markdown, with numbers to the right."""
+    headings = list(headings)
+    rule = [" --- ", *[" ---: "] * (len(headings) - 1)]
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in [headings, *rows]]
+    return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]])
+
+
+def cell(value: float, goal: float = np.inf, *, at_least: float = -np.inf, digits: int = 2) -> str:
+    """Return a number for a table, in bold if it misses its goal."""
+    text = f"{value:.{digits}f}"
+    return text if at_least <= value <= goal else f"**{text}**"
+
+
+def seconds_of(function: Call, clock: Callable[[], float] = time.perf_counter) -> float:
     """Call the function and return the time it took."""
     start = clock()
     function()
     return clock() - start
 
 
-def median_seconds(functions: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+def median_seconds(functions: Mapping[str, Call], repeats: int) -> dict[str, float]:
     """Return the median time of each function.
 
     The functions are called in turn, so that a slow phase of the machine affects all of them. The
@@ -65,22 +62,6 @@ def median_seconds(functions: Mapping[str, Callable[[], Any]], repeats: int) -> 
         for name, function in functions.items():
             times[name].append(seconds_of(function))
     return {name: float(np.median(values)) for name, values in times.items()}
-
-
-def time_to_reach(curve: Curve, energy: float) -> float:
-    """Return when a curve first is at or below an energy, or infinity.
-
-    Times between two points are interpolated linearly.
-    """
-    before = None
-    for point in curve:
-        if point[1] <= energy:
-            if before is None:
-                return point[0]
-            fraction = (before[1] - energy) / (before[1] - point[1])
-            return before[0] + fraction * (point[0] - before[0])
-        before = point
-    return float("inf")
 
 
 def as_lasso(scnn: SCNN, X: Any) -> tuple[Any, Any, float]:

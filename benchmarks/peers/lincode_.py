@@ -19,11 +19,6 @@ def network(X: Any, m: int, alpha: float, iterations: int = 10) -> SCNN:
     return SCNN(m, alpha=alpha, **energy, max_iter=iterations, random_state=0).fit(X)
 
 
-def encode(scnn: SCNN, X: Any) -> Any:
-    """Return the codes of the encoder, of shape (n_samples, m)."""
-    return scnn.set_params(transform_algorithm="paper").transform(X)
-
-
 def exact_codes(scnn: SCNN, X: Any, n_jobs: int | None = None) -> Any:
     """Return the exact codes, of shape (n_samples, m)."""
     scnn.set_params(transform_algorithm="exact", n_jobs=n_jobs)

@@ -19,11 +19,6 @@ def threshold(D: Any, X: Any, penalty: float) -> Any:
     return coder.transform(X)
 
 
-def lars(D: Any, X: Any, penalty: float) -> Any:
-    """Return the codes of the lasso, computed by LARS."""
-    return sparse_encode(X, D, algorithm="lasso_lars", alpha=penalty, n_jobs=2)
-
-
 def coordinate_descent(D: Any, X: Any, penalty: float) -> Any:
     """Return the codes of the lasso, computed by coordinate descent."""
     return sparse_encode(X, D, algorithm="lasso_cd", alpha=penalty, max_iter=10_000, n_jobs=2)

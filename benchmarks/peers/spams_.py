@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import spams
 
 
@@ -20,23 +19,6 @@ def lasso(D: Any, X: Any, penalty: float, *, cholesky: bool = False, n_threads: 
         mode=2,
         numThreads=n_threads,
         cholesky=cholesky,
-    )
-    return codes.T
-
-
-def coordinate_descent(
-    D: Any, X: Any, penalty: float, start: Any, *, tol: float, n_threads: int = 2
-) -> Any:
-    """Return the codes of the lasso by coordinate descent from given codes."""
-    codes = spams.cd(
-        np.asfortranarray(X.T),
-        np.asfortranarray(D.T),
-        scipy.sparse.csc_matrix(start.T),
-        lambda1=penalty,
-        mode=2,
-        itermax=10_000,
-        tol=tol,
-        numThreads=n_threads,
     )
     return codes.T
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from front_data import patches
-from measure import Row, Section
+from data import patches
+from measure import Section, cell, table
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from lincode import SCNN
 
-FRACTIONS = (0.1, 0.3, 0.5, 0.7)
+FRACTIONS = (0.1, 0.5)
 """The fractions of missing entries"""
 MAX_TRAIN, MAX_TEST = 4000, 1000
 
@@ -30,15 +30,30 @@ MAX_TRAIN, MAX_TEST = 4000, 1000
 def run(X: Any, quick: bool) -> Section:
     del X  # the data are smaller, because the imputers of scikit-learn are slow
     data = {"8×8 digits": digits(), "data frame": frame(), "8×8 patches": photographs()}
-    rows = []
+    rows, details = [], {}
     for name, (train, test) in data.items():
         if quick:
             train, test = train[:500], test[:200]
-        for fraction in FRACTIONS[1:3] if quick else FRACTIONS:
+        for fraction in FRACTIONS[1:2] if quick else FRACTIONS:
             with threadpool_limits(1), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # some methods do not converge
-                rows.append(compare(name, train, test, fraction))
-    return Section(rows)
+                errors, seconds = compare(train, test, fraction)
+            title = f"{name} ({len(train)}×{train.shape[1]}), {fraction:.0%}"
+            best = errors["KNN"]
+            is_missed = min(errors[m] for m in errors if "SCNN" in m) > best
+            cells = []
+            for method, error in errors.items():
+                goal = 0 if is_missed and "SCNN" in method else np.inf
+                cells.append(f"{cell(error / best, goal)}, {seconds[method]:.1f} s")
+            rows.append([title, *cells])
+            details[title] = {"errors": errors, "seconds": seconds}
+    text = (
+        "The root mean square error of predicted entries of test samples relative to that of"
+        " scikit-learn's `KNNImputer` (goal: at most 1 for one of the codes of `SCNN`), and the CPU"
+        " time of training and prediction (one thread):\n\n"
+        + table(["data, fraction of missing entries", *errors], rows)
+    )
+    return Section("Missing entries", text, details)
 
 
 def digits() -> tuple[Any, Any]:
@@ -61,8 +76,8 @@ def photographs() -> tuple[Any, Any]:
     return split.train[:MAX_TRAIN].astype(float), split.test[:MAX_TEST].astype(float)
 
 
-def compare(name: str, train: Any, test: Any, fraction: float) -> Row:
-    """Measure the error of each method for the missing entries of the test samples."""
+def compare(train: Any, test: Any, fraction: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the error of the missing entries of the test samples and the time of each method."""
     rng = np.random.default_rng(1)
     holes = np.where(rng.random(train.shape) < fraction, np.nan, train)
     missing = rng.random(test.shape) < fraction
@@ -82,12 +97,4 @@ def compare(name: str, train: Any, test: Any, fraction: float) -> Row:
         predicted = predict()
         seconds[method] = time.process_time() - start
         errors[method] = float(np.sqrt(np.mean((predicted - test)[missing] ** 2)))
-    measured = ", ".join(f"{m} {errors[m]:.3f} ({seconds[m]:.1f} s)" for m in methods)
-    best = min(errors[m] for m in methods if m.startswith("SCNN"))
-    return Row(
-        f"missing entries, {name} ({len(train)}×{train.shape[1]}), {fraction:.0%} missing",
-        measured,
-        "≤ that of KNN",
-        best <= errors["KNN"],
-        {"errors": errors, "seconds": seconds},
-    )
+    return errors, seconds

@@ -8,68 +8,77 @@ number of threads for this reason, and this section measures whether that is suf
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 from data import shrink_digits
-from load import busy_cores
-from measure import Row, Section, seconds_of
+from joblib import cpu_count
+from measure import Call, Section, cell, seconds_of, table
 
 from lincode import SCNN
 
 MIN_SECONDS = 0.5
 """Shorter operations are repeated, because the scheduler switches after some milliseconds."""
-MAX_RATIO = 2
-
-
-@dataclass
-class Problem:
-    """Samples, the number of units and the largest number of iterations."""
-
-    X: Any
-    m: int
-    max_iter: int
+GOAL = 2
+# The process also ends if its parent was killed, because its parent process id changes then.
+SPIN = """
+import os
+parent = os.getppid()
+print("started", flush=True)
+while os.getppid() == parent:
+    for _ in range(1_000_000):
+        pass
+"""
 
 
 def run(X: Any, quick: bool) -> Section:
     small = shrink_digits(X[:500])
-    problems = (
-        [Problem(small, 20, 5), Problem(X[:500], 100, 1)]
-        if quick
-        else [Problem(small, 100, 200), Problem(X[:1000], 100, 10), Problem(X[:5000], 400, 5)]
-    )
-    rows = []
-    for problem in problems:
+    problems = [(small, 20, 5), (X[:500], 100, 1)]
+    if not quick:
+        problems = [(small, 100, 200), (X[:1000], 100, 10), (X[:5000], 400, 2)]
+    rows, details = [], {}
+    for samples, m, max_iter in problems:
+        title = f"{samples.shape[0]}×{samples.shape[1]}, m={m}"
+        cells = [title]
         for n_jobs in (1, None):
-            rows += compare(problem, n_jobs, repeats=1 if quick else 5)
-    return Section(rows)
+            scnn = SCNN(m, refine=False, max_iter=max_iter, n_jobs=n_jobs, random_state=0)
+            for function in (scnn.fit, scnn.transform):
+                times = idle_and_busy_seconds(partial(function, samples), 1 if quick else 3)
+                cells.append(cell(times[1] / times[0], GOAL))
+                details[f"{title}, {function.__name__}, n_jobs={n_jobs}"] = times
+        rows.append(cells)
+    headings = [f"`{f}`, n_jobs={n_jobs}" for n_jobs in (1, None) for f in ("fit", "transform")]
+    text = (
+        "The time while other processes keep half of the cores busy, relative to that on the idle"
+        f" machine (goal: {GOAL}):\n\n" + table(["samples", *headings], rows)
+    )
+    return Section("Beside other processes", text, details)
 
 
-def compare(problem: Problem, n_jobs: int | None, repeats: int) -> list[Row]:
-    """Compare the times of fit and transform on the idle and on the busy machine."""
-    X, m = problem.X, problem.m
-    scnn = SCNN(m, refine=False, max_iter=problem.max_iter, n_jobs=n_jobs, random_state=0)
-    rows = []
-    for name, function in (("fit", scnn.fit), ("transform", scnn.transform)):
-        idle, busy = idle_and_busy_seconds(partial(function, X), repeats)
-        rows.append(
-            Row(
-                f"`{name}`, {X.shape[0]}×{X.shape[1]}, m={m}, n_jobs={n_jobs}, half of the cores"
-                " busy with other processes",
-                f"{busy / idle:.2f} × the time on the idle machine"
-                f" ({1000 * idle:.3g} ms and {1000 * busy:.3g} ms)",
-                f"≤ {MAX_RATIO} ×",
-                busy <= MAX_RATIO * idle,
-                {"idle": idle, "busy": busy},
-            )
-        )
-    return rows
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    """Keep half of the cores busy with other processes inside the context."""
+    processes = []
+    try:
+        for _ in range(max(1, cpu_count() // 2)):
+            command = [sys.executable, "-c", SPIN]
+            processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
-def idle_and_busy_seconds(function: Callable[[], Any], repeats: int) -> tuple[float, float]:
+def idle_and_busy_seconds(function: Call, repeats: int) -> tuple[float, float]:
     """Return the median times of a function without and with other processes.
 
     The measurements alternate, so that a slow phase of the machine affects both.
@@ -84,6 +93,6 @@ def idle_and_busy_seconds(function: Callable[[], Any], repeats: int) -> tuple[fl
     return float(np.median(idle)), float(np.median(busy))
 
 
-def call_repeatedly(function: Callable[[], Any], calls: int) -> None:
+def call_repeatedly(function: Call, calls: int) -> None:
     for _ in range(calls):
         function()
