@@ -549,6 +549,8 @@ SMALL = NOISE.T * np.where(np.arange(60) == 20, 1e-9, 1)
         (lambda: make_pipeline(StandardScaler(), SCNN(4, alpha=9)).fit(NOISE), "all codes will be"),
         (lambda: SCNN(5, random_state=0).fit(NOISE), "reconstruct only"),
         (lambda: SCNN(4, refine=False, random_state=0).fit(SMALL), "some features of X are so sm"),
+        (lambda: SCNN(9, random_state=0).fit(NOISE), "density=0.1 of 9 components is less than"),
+        (lambda: MiniBatchSCNN(61, random_state=0).fit(NOISE), "60 samples are too few for 61"),
     ],
 )
 def test_warnings_point_to_the_line_that_called_the_library(

@@ -343,6 +343,7 @@ class MiniBatchSCNN(BaseSCNN):
         if refines:
             held, others = held_out_rows(sample.shape[0], rng)
         size, m = self._training.batch_size, len(self._training.D)
+        self._warn_about_few(N, m)
         with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
             progress = Progress(self, self.max_iter * -(-N // size), X, y)
             if refines and self._starts_from_samples(m):
