@@ -1,6 +1,6 @@
 """The time of an iteration of lincode.dask.SCNN on large clusters, from measured constants.
 
-    python benchmarks/scale_model.py                 the tables of docs/scale.md
+    python benchmarks/scale_model.py                 prints the tables
     python benchmarks/scale_model.py --seconds-per-row 1e-4 --bandwidth 3e9 ...
 
 The model is for p=784 and m=400. An iteration consists of

@@ -26,20 +26,27 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # In the folder _ext:
     "repository_links",
     "inherited_methods",
 ]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "architecture.md",  # a part of project.md
+    "gallery/index.rst",  # examples.md has its place
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 highlight_language = "none"  # of blocks that do not name their language
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"  # "fit" and not "SCNN.fit" beside the page
 autodoc_typehints = "none"  # the docstrings describe the types
 numpydoc_show_class_members = False  # the template of classes lists their methods
 numpydoc_xref_param_type = False
@@ -49,7 +56,6 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("lincode",),
-    "within_subsection_order": "gallery_order.TaskOrder",
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
@@ -63,15 +69,18 @@ html_theme = "pydata_sphinx_theme"
 html_title = "lincode"
 html_static_path = ["_static"]
 html_css_files = ["lincode.css"]
-html_favicon = "_static/favicon.svg"
+html_favicon = "_static/logo.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "logo": {"text": "lincode"},
+    "logo": {
+        "text": f"lincode {version}",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
     "show_prev_next": False,
-    "navbar_align": "left",
+    "navbar_center": [],  # the sidebar has all pages
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -79,7 +88,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
 }
 html_context = {"default_mode": "light"}
-html_sidebars = {"getting_started": [], "api": ["sidebar-nav-bs"]}
+html_sidebars = {"**": ["sidebar-pages"]}
 copyright = "The lincode developers, BSD-3-Clause"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -1,8 +1,9 @@
 """Links that work both in the repository and in the site.
 
 The Markdown pages link to files of the repository with relative paths. Some of these files are
-pages of the site, where they have other names; so are the examples of the gallery. Links to the
-other files become downloads, which MyST does by itself, and links to folders become plain text.
+pages of the site, where they have other names; so are the examples of the gallery. Links to other
+Markdown files and to folders become plain text, and links to the remaining files become downloads,
+which MyST does by itself.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 PAGES = {
-    "benchmarks/README.md": "benchmarks",
-    "benchmarks/history.md": "benchmark_history",
-    "CONTRIBUTING.md": "contributing",
-    "CHANGELOG.md": "changelog",
-    "README.md": "index",
+    "benchmarks/README.md": "benchmarks.md",
+    "docs/architecture.md": "project.md#architecture",
+    "CONTRIBUTING.md": "project.md#contributing",
+    "CHANGELOG.md": "project.md#changelog",
+    "README.md": "index.md",
 }
-"""Files outside of this folder, and the pages that include them."""
+"""Files that are not pages of the site, and the pages that include them."""
 GALLERY = ROOT / "examples" / "gallery"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -36,13 +37,14 @@ def site_links(text: str, folder: Path) -> str:
             return match.group()
         name = path.relative_to(ROOT).as_posix()
         if name in PAGES:
-            return f"[{label}](/{PAGES[name]}.md{anchor})"
-        if path.is_dir():
-            return label
+            page = PAGES[name].partition("#")[0] + anchor if anchor else PAGES[name]
+            return f"[{label}](/{page})"
         if path.parent == GALLERY:
             return f"[{label}](/gallery/{path.stem}.rst)"
         if path.suffix == ".md" and path.is_relative_to(DOCS):
             return f"[{label}](/{path.relative_to(DOCS).as_posix()}{anchor})"
+        if path.suffix == ".md" or path.is_dir():
+            return label
         return f"{image}[{label}]({os.path.relpath(path, DOCS)}{anchor})"
 
     return LINK.sub(replaced, text)

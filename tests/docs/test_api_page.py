@@ -1,7 +1,7 @@
 """The API reference lists everything public, and every public object has an example.
 
-``public_api.txt`` contains all names and signatures, so that a change of them is seen. It is written
-by ``python -m tests.docs.test_api_page``.
+``public_api.txt`` contains all names and signatures, so that a change of them is seen. It is
+written by ``python -m tests.docs.test_api_page``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ MODULES = [
     "lincode.metrics",
     "lincode.plotting",
 ]
+OF_THE_PAPER = {
+    "soft_threshold",
+    *(f"metrics.{name}" for name in ("error_rate", "sparsity", "sparsity_curve", "sparsity_area")),
+}
+"""Functions that only the reproduction of the paper calls, which the page leaves out."""
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -84,10 +89,10 @@ def test_names_and_signatures_are_those_of_the_list() -> None:
     assert public_signatures() == LIST.read_text(encoding="utf-8").splitlines()
 
 
-def test_api_page_lists_exactly_the_public_objects() -> None:
+def test_api_page_lists_what_users_call_once() -> None:
     listed = re.findall(r"^   ([\w.]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(listed) == len(set(listed))
-    assert set(listed) == set(public_objects())
+    assert set(listed) == set(public_objects()) - OF_THE_PAPER
 
 
 @pytest.mark.parametrize("name", public_objects())

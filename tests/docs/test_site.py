@@ -52,7 +52,7 @@ def pages() -> dict[str, Page]:
 
 
 def test_site_has_all_kinds_of_pages() -> None:
-    for name in ("index", "getting_started", "guide", "theory", "search", "gallery/index"):
+    for name in ("index", "getting_started", "choose", "examples", "api", "search"):
         assert f"{name}.html" in PAGES
     assert "api/lincode.SCNN.html" in PAGES
 
@@ -148,7 +148,7 @@ def test_browser_notices_faults(tmp_path: Path) -> None:
 def test_search_finds_pages(tmp_path: Path) -> None:
     script = """
       const found = {};
-      for (const words of ["calibrate", "denoise image", "xyzzyqq"]) {
+      for (const words of ["calibrate", "number of non-zeros", "denoise image", "xyzzyqq"]) {
         const frame = await open("/index.html", 1400);
         const form = frame.contentDocument.querySelector("form.bd-search");
         form.querySelector("input[name=q]").value = words;
@@ -165,5 +165,6 @@ def test_search_finds_pages(tmp_path: Path) -> None:
       return found;"""
     found = run_in_browser(SITE, tmp_path, script, seconds=120).result
     assert "/choose.html" in found["calibrate"]
+    assert found["number of non-zeros"][0] == "/choose.html"
     assert "/denoise.html" in found["denoise image"]
     assert found["xyzzyqq"] == []

@@ -120,8 +120,8 @@ def step_rows(
 
         V = argmin_V  α G·V + ½‖V − Y‖² + ½ρ ((V − Y)·v)² + α τ‖V‖₁.
 
-    It overwrites U_old. The ``slope`` is that of ψ in ``_step_rows``. Return (Y − V) M (V − U) of each
-    row for the metric M = I + ρ v vᵀ. A positive value shows that the momentum points uphill
+    It overwrites U_old. The ``slope`` is that of ψ in ``_step_rows``. Return (Y − V) M (V − U) of
+    each row for the metric M = I + ρ v vᵀ. A positive value shows that the momentum points uphill
     (O'Donoghue and Candès 2015).
     """
     number = v.dtype.type

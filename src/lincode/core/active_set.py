@@ -28,7 +28,7 @@ from lincode.core.compiler import compiled, inlined
 if TYPE_CHECKING:
     from lincode.core.lasso import CodeProblem
 
-ENTRY_FRACTION = 0.5
+ENTRY_FRACTION = 0.4
 """Units may enter between two updates of the gradient if their violation is at least this fraction
 of the largest. A larger value needs more updates, a smaller one lets units enter that leave again.
 """
@@ -42,6 +42,9 @@ TIGHTER_TOL = 0.1
 MIN_PIVOT = 1e-10
 """An atom depends on the active atoms if the squared length of its part that is orthogonal to them
 is below this fraction of its squared length, or below the rounding error of this length."""
+NEGLIGIBLE = 0.01
+"""The gradient is not computed anew to check a row if the rounding error of one sum is at most this
+fraction of the tolerance."""
 ROUNDING_FACTOR = 2
 """The rounding error of a sum in machine epsilons of its terms."""
 CHUNK = 64
@@ -131,10 +134,11 @@ def _solve_rows(
         exact, factored, corrections = True, k == 0, -1
         for _ in range(MAX_ROUNDS + MAX_ROUNDS_PER_UNIT * max_units):
             unused = _find_peaks(positive, bits, peaks, peak_bits) - tau
-            used, limit = _measure_active(
+            used, limit, error = _measure_active(
                 tau, (tol, rounding, diagonal), scale[i], units, active, k, g
             )
             if max(used, unused) <= limit:
+                exact = exact or error < NEGLIGIBLE * limit
                 if exact:
                     reached, terms = _objective(b, i, tau, units, active, k, g)
                     if reached <= value[i] + rounding * terms:
@@ -278,8 +282,11 @@ def _find_peaks(positive: bool, bits: Any, peaks: Any, peak_bits: Any) -> float:
 @inlined
 def _measure_active(
     tau: float, tolerance: Any, scale: float, units: Any, active: Any, k: int, g: Any
-) -> tuple[float, float]:
-    """Compute the residuals; return the largest, and the violation at which a row is finished."""
+) -> tuple[float, float, float]:
+    """Compute the residuals, and return the largest.
+
+    Also return the violation at which a row is finished, and the rounding error of the gradient.
+    """
     tol, rounding, diagonal = tolerance
     largest, l1 = 0.0, 0.0
     for r in range(k):
@@ -289,8 +296,8 @@ def _measure_active(
         l1 += abs(active[CODE, r])
     terms = l1 * diagonal + scale
     if not terms < np.inf:  # overflow, or not a number: the row cannot be finished
-        return np.inf, 0.0
-    return largest, max(tol * scale, rounding * terms)
+        return np.inf, 0.0, np.inf
+    return largest, max(tol * scale, rounding * terms), rounding * terms
 
 
 @inlined

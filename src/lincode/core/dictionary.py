@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from lincode.core.arrays import Array
 from lincode.core.compiler import compiled
@@ -158,24 +158,28 @@ def dictionary_residual(D: Array, stats: CodeStats, *, positive: bool = False) -
     return float(np.linalg.norm(target - D[used], axis=1).max())
 
 
-def dictionary_sweep(D: Array, stats: CodeStats, *, positive: bool = False) -> Array:
+def dictionary_sweep(
+    D: Array, stats: CodeStats, *, positive: bool = False, dtype: DTypeLike = np.float64
+) -> Array:
     """Update each atom in turn to its minimiser given the others.
 
     D[j] ← project( D[j] + (UtX[j] − UtU[j] D) / UtU[j, j] )
 
     The product UtU[j] D is computed for a block of atoms at once and corrected within the block
     as atoms change (``update_block``). The iterates are the same, but most of the work is a matrix
-    product.
+    product, which is computed in ``dtype``.
     """
     D = np.array(D, order="C")
     UtU, UtX = stats.UtU, stats.UtX
     used = np.flatnonzero(np.diag(UtU))
     change = np.empty((ATOMS_PER_BLOCK, D.shape[1]))
+    factor, atoms = UtU.astype(dtype, copy=False), D.astype(dtype, copy=False)
     for start in range(0, len(used), ATOMS_PER_BLOCK):
         block = used[start : start + ATOMS_PER_BLOCK]
-        negative_gradient = np.ascontiguousarray(UtX[block] - UtU[block] @ D)
+        negative_gradient = np.ascontiguousarray(UtX[block] - factor[block] @ atoms)
         UtU_block = np.ascontiguousarray(UtU[np.ix_(block, block)])
         update_block(D, block, UtU_block, negative_gradient, change, positive)
+        atoms[block] = D[block]
     return D
 
 

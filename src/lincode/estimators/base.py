@@ -16,7 +16,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from lincode.core.arrays import Array, RowLengths, Rows, is_lazy, sample_indices, scan_rows, stack
+from lincode.core.arrays import (
+    Array,
+    RowLengths,
+    Rows,
+    blocks,
+    is_lazy,
+    sample_indices,
+    scan_rows,
+    stack,
+)
 from lincode.core.dictionary import (
     Start,
     nonnegative_atoms,
@@ -27,7 +36,7 @@ from lincode.core.energy import code_products, lam_max
 from lincode.core.lasso import Coder, EnergyCoder
 from lincode.core.missing import IncompleteCoder, SecondMoments, fill_rows
 from lincode.core.ridge import choose_ridge
-from lincode.core.threshold import Thresholding, n_calibration_rows
+from lincode.core.threshold import Thresholding, encode, n_calibration_rows
 from lincode.encoder.calibration import (
     Network,
     calibrate,
@@ -99,6 +108,8 @@ CODE_TOL, MAX_CODE_STEPS = 1e-6, 20_000
 number of accelerated steps."""
 READ_BYTES = 32 * 2**20
 """The size of the blocks in which samples that are not in memory are read."""
+USAGE_ROWS = 2048
+"""The number of samples of which codes are computed at a time to count the used units."""
 MIN_HELD_OUT, MAX_HELD_OUT, MIN_SPLIT = 100, 2000, 50
 """With refinement, a tenth of the samples is held out; at least 100 (but no more than a fifth of
 all), and at most 2000. With fewer than 50 samples there is no refinement."""
@@ -484,8 +495,10 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
         sample = X[sample_indices(X.shape[0], n_calibration_rows(len(self.encoder_)))]
 
         def use(model: BaseSCNN, network: Network, r2: float) -> BaseSCNN:
-            Z = np.ascontiguousarray(sample @ network.C.T.astype(X.dtype))
-            model._set_network(network, np.mean(network.rule.apply(Z) != 0, axis=0), X.dtype)
+            C, used = network.C.astype(X.dtype), np.zeros(len(network.C))
+            for rows in blocks(sample.shape[0], USAGE_ROWS):
+                used += np.count_nonzero(encode(sample[rows], C, network.rule), axis=0)
+            model._set_network(network, used / sample.shape[0], X.dtype)
             model.encoder_r2_, model._is_refined = r2, True
             return model
 

@@ -113,9 +113,9 @@ def chunks(N: int, m: int) -> list[slice]:
     """Return the partition of N rows that determines the order of every sum.
 
     It depends on N and m only, so results do not depend on the number of threads. There are at
-    least eight chunks if each of them is large enough for a thread.
+    least eight chunks if each of them is large enough for a thread, and for the sums of m² numbers.
     """
-    return blocks(N, max(MIN_THREAD_ENTRIES // m, min(CHUNK_ROWS, -(-N // 8)), 16))
+    return blocks(N, max(MIN_THREAD_ENTRIES // m, min(CHUNK_ROWS, max(-(-N // 8), m // 4)), 16))
 
 
 def direct_factor_bytes(N: int, p: int) -> int:
