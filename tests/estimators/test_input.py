@@ -280,18 +280,6 @@ def test_bad_data(fitted: SCNN, name: str) -> None:
             MiniBatchSCNN(2).fit(X)
 
 
-def test_interrupted_fit_keeps_the_network(X: Any) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    scnn = fit(X)
-    components = scnn.components_
-    with pytest.raises(KeyboardInterrupt):
-        scnn.set_params(callback=interrupt).fit(X[:, :10])
-    assert scnn.components_ is components
-    assert scnn.n_features_in_ == 64
-
-
 def test_errors_if_not_fitted_or_wrong_number_of_columns(X: Any) -> None:
     for call in ("transform", "inverse_transform", "reconstruct", "score", "calibrate"):
         with pytest.raises(NotFittedError):
