@@ -63,7 +63,9 @@ def test_network_and_density(cls: Any, kind: str, density: float) -> None:
         assert (counts <= density).all()
         assert kind == "one-hot" or (counts[new.any(axis=1)] == density).all()
     elif kind != "one-hot":  # all samples of one kind have the same outputs
-        assert_allclose(counts.mean() / codes.shape[1], density, rtol=0.4)
+        assert_allclose(
+            counts.mean() / codes.shape[1], density, rtol=0.4 if kind == "m > N" else 0.2
+        )
     assert network.score(new) > (0.9 if kind == "one-hot" else 0.3)
     # Least squares on the same non-zeros reconstructs no sample worse.
     projected = network.set_params(transform_algorithm="projection").transform(new)
