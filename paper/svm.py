@@ -15,10 +15,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import zero_one_loss
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, LinearSVC
-
-from lincode.metrics import error_rate
 
 FEW = 1000
 """The largest number of training samples for which SVC is used."""
@@ -28,7 +27,7 @@ def validation_errors(
     X: Any, y: ArrayLike, X_val: Any, y_val: ArrayLike, *, Cs: Sequence[float]
 ) -> dict[float, float]:
     """Return the error rate on the validation samples for each C, in ascending order of C."""
-    return {C: error_rate(y_val, fit(X, y, C).predict(X_val)) for C in sorted(Cs)}
+    return {C: zero_one_loss(y_val, fit(X, y, C).predict(X_val)) for C in sorted(Cs)}
 
 
 def fit(X: Any, y: ArrayLike, C: float) -> Any:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,16 +17,6 @@ from lincode.callbacks import Checkpoint
 from lincode.exceptions import InvalidInputError
 
 X: Any = load_digits().data[:400] / 16
-FIT = """
-import sys
-import numpy as np
-import lincode
-from lincode.callbacks import Checkpoint
-
-X = np.random.default_rng(0).standard_normal((2000, 30))
-callback = Checkpoint(sys.argv[1], every=0)
-lincode.SCNN(40, tol=0.0, max_iter=100_000, random_state=0, callback=callback).fit(X)
-"""
 
 
 class InterruptedFitError(Exception):
@@ -119,23 +105,3 @@ def test_an_interrupted_stream_continues(tmp_path: Path) -> None:
         stream.partial_fit(batch)
         loaded.partial_fit(batch)
     assert_array_equal(loaded.components_, stream.components_)
-
-
-def test_a_kill_leaves_the_last_complete_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "model.skops"
-    process = subprocess.Popen([sys.executable, "-c", FIT, str(path)])
-    try:
-        deadline = time.monotonic() + 120
-        while not path.exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(0.5)
-    finally:
-        process.kill()
-    assert process.wait() == -signal.SIGKILL
-    model = lincode.load(path)
-    assert np.isfinite(model.components_).all()
-    model.set_params(warm_start=True, tol=1e-2, max_iter=100)
-    data = np.random.default_rng(0).standard_normal((2000, 30))
-    assert model.fit(data).energy_path_[0] < np.inf

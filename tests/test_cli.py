@@ -365,12 +365,12 @@ def test_compilation_is_announced(
     import numba
 
     monkeypatch.setattr("lincode.cli.PROGRESS_SECONDS", 0)
+    text = "functions are compiled for this machine, which is done once ..."
     for quiet in (True, False):
         with announced_compilation(argparse.Namespace(quiet=quiet)):
             numba.njit(lambda x: x * x)(2.0)
-    assert (
-        capsys.readouterr().err == "lincode: compiling for this machine, which is done once ...\n"
-    )
+            time.sleep(0.1)
+    assert capsys.readouterr().err == f"lincode: {text}\n"
 
 
 def test_columns_of_very_different_scales_are_reported(
@@ -382,7 +382,8 @@ def test_columns_of_very_different_scales_are_reported(
         np.savetxt(tmp_path / "X.csv", values, delimiter=",", header="a,b,c", comments="")
         run("fit", tmp_path / "X.csv", "-m", 2, "--density", 1, "-o", tmp_path / "model")
         message = capsys.readouterr().err
-        assert ("as different as 1.1e+03 in c and 1 in b, " in message) == (factor > 1000)
+        assert message.count("as different as 1.1e+03 in c and 1 in b, ") == (factor > 1000)
+        assert message.count("warning") == (factor > 1000)
 
 
 @pytest.mark.slow

@@ -127,7 +127,7 @@ def test_other_atoms_are_lines_or_lists_of_the_features_with_large_entries() -> 
     assert lines[0].get_ylim() == lines[1].get_ylim()
     spectrum = AtomsDisplay(D[:1], feature_names=["sun", "sky", "sea"], image_shape=(3,)).plot()
     (tile,) = spectrum.ax_.child_axes
-    assert [label.get_text() for label in tile.get_xticklabels()] == ["sun", "sea"]  # type: ignore[attr-defined]
+    assert [label.get_text() for label in tile.get_xticklabels()] == ["sun", "sea"]
     named: list[Any] = (
         AtomsDisplay(D, feature_names=["sun", "sky", "sea"], captions=["a", "b"])
         .plot()

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from lincode.metrics import sparsity, sparsity_area
+from lincode.metrics import sparsity, sparsity_curve
 from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Estimate, Rate
 from paper.experiments.features import common_scale, decode_wrong, svm_errors
@@ -184,6 +184,12 @@ def measure_lam(run: Run, data: Split, lam: float) -> dict[str, float | str]:
         "test_predictions": found["test_predictions"],
         "test_wrong": found["test_wrong"],
     }
+
+
+def sparsity_area(codes: Any) -> float:
+    """Return the area under the sparsity curve, divided by that of codes that are all zero."""
+    curve = sparsity_curve(codes)
+    return float(np.mean(curve[1:] + curve[:-1]) / 2)  # the thresholds are equally spaced
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

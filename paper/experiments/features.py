@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags, issparse
+from sklearn.metrics import zero_one_loss
 
 from lincode import soft_threshold
-from lincode.metrics import error_rate
 from paper import svm
 from paper.cache import Record
 from paper.experiments.claims import Rate
@@ -82,7 +82,7 @@ def results_on_test(
 
 def summary_of_test(predicted: Any, data: Split) -> dict[str, Any]:
     """Return the error of predicted labels of the test digits, and the labels themselves."""
-    error = error_rate(data.y_test, predicted)
+    error = zero_one_loss(data.y_test, predicted)
     return {"test_error": error} | encode_predictions(predicted, data.y_test)
 
 

@@ -12,12 +12,11 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA, MiniBatchDictionaryLearning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.manifold import SpectralEmbedding
-from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.metrics import pairwise_distances_argmin_min, zero_one_loss
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.neural_network import BernoulliRBM
 
 from lincode import MiniBatchSCNN, sparse_encode
-from lincode.metrics import error_rate
 from paper.cache import Record, Run, Scale
 from paper.experiments import mnist_units
 from paper.experiments.claims import Claim, verdict_of_number
@@ -291,7 +290,7 @@ def local_kernel_smoothing(
         np.add.at(votes, (np.arange(len(X))[:, None], data.y_train[near]), weights)
         return votes.argmax(axis=1)
 
-    errors = {k: error_rate(data.y_val, predict(data.val, k)) for k in settings["neighbours"]}
+    errors = {k: zero_one_loss(data.y_val, predict(data.val, k)) for k in settings["neighbours"]}
     best = min(errors, key=errors.__getitem__)
     return {
         "neighbours_chosen": best,

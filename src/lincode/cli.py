@@ -20,7 +20,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -106,31 +106,25 @@ def progress_printer(args: argparse.Namespace) -> Callable[[object], None]:
 
 @contextmanager
 def announced_compilation(args: argparse.Namespace) -> Iterator[None]:
-    """Print a line when functions have been compiled for two seconds."""
+    """Print a line two seconds after functions began to be compiled."""
     from numba.core import event
 
-    text, total, started, depth = "compiling for this machine, which is done once ...", 0.0, 0.0, 0
-    timer = threading.Timer(0, print_message)
+    text = "functions are compiled for this machine, which is done once ..."
+    timer = threading.Timer(PROGRESS_SECONDS, print_message, [text])
 
     class Listener(event.Listener):
-        """One compilation may contain others."""
-
         def on_start(self, event: object) -> None:
-            nonlocal depth, started, timer
-            depth, started = depth + 1, time.monotonic() if depth == 0 else started
-            if depth == 1 and total <= PROGRESS_SECONDS:
-                timer = threading.Timer(PROGRESS_SECONDS - total, print_message, [text])
+            if not args.quiet and timer.ident is None:
                 timer.start()
 
         def on_end(self, event: object) -> None:
-            nonlocal depth, total
-            depth -= 1
-            if depth == 0:
-                timer.cancel()
-                total += time.monotonic() - started
+            pass
 
-    with nullcontext() if args.quiet else event.install_listener("numba:compile", Listener()):
-        yield
+    try:
+        with event.install_listener("numba:compile", Listener()):
+            yield
+    finally:
+        timer.cancel()
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -164,33 +164,6 @@ def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np
     return np.asarray((n_small + n_implicit_zeros) / total, dtype=np.float64)
 
 
-def sparsity_area(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> float:
-    """Area under :func:`sparsity_curve`, divided by the area for codes that are all zero.
-
-    It is a number between 0 and 1. Larger means sparser.
-
-    Parameters
-    ----------
-    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
-        Codes, as returned by ``transform``.
-    thresholds : array-like of shape (n_thresholds,), default=51 values in [0, 0.5]
-        At least two thresholds in increasing order.
-
-    Examples
-    --------
-    >>> from lincode.metrics import sparsity_area
-    >>> sparsity_area([[0.0, 0.0, 0.0, 0.0]])
-    1.0
-    """
-    t = np.asarray(thresholds, dtype=np.float64)
-    if t.ndim != 1 or t.size < 2 or not (np.diff(t) > 0).all():
-        raise InvalidInputError(
-            f"thresholds must be at least two numbers in increasing order, got {thresholds!r}."
-        )
-    curve = sparsity_curve(codes, t)
-    return float(np.sum((curve[1:] + curve[:-1]) / 2 * np.diff(t)) / (t[-1] - t[0]))
-
-
 def autoencoder_metrics(X: ArrayLike, codes: Any, X_reconstructed: ArrayLike) -> dict[str, float]:
     """The three numbers by which sparse autoencoders are compared.
 
@@ -223,25 +196,6 @@ def autoencoder_metrics(X: ArrayLike, codes: Any, X_reconstructed: ArrayLike) ->
         "fvu": float(np.sum((A - R) ** 2)) / variance if variance else float("nan"),
         "alive": float(np.mean(counts > 0)),
     }
-
-
-def error_rate(y_true: ArrayLike, y_predicted: ArrayLike) -> float:
-    """Fraction of labels that are predicted wrongly.
-
-    Parameters
-    ----------
-    y_true, y_predicted : array-like of shape (n_samples,)
-        True and predicted labels.
-
-    Examples
-    --------
-    >>> from lincode.metrics import error_rate
-    >>> error_rate([1, 2, 3, 4], [1, 2, 3, 3])
-    0.25
-    """
-    a, b = np.asarray(y_true), np.asarray(y_predicted)
-    _check_shapes("y_true", a, "y_predicted", b)
-    return float(np.mean(a != b))
 
 
 def _check_shapes(name: str, A: NDArray[Any], other_name: str, B: NDArray[Any]) -> None:

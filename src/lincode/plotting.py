@@ -649,8 +649,9 @@ def _plot_details(
             tile.set_ylim(min(0.0, D.min()) - 0.05, 1.05)
             if k + n_columns >= len(D):  # below the lowest tiles
                 tile.set_xticks(ends, ends if names is None else np.asarray(names)[ends])
-                for label, place in zip(tile.get_xticklabels(), ("left", "right"), strict=True):
-                    label.set_horizontalalignment(place)
+                first, last = tile.get_xticklabels()
+                first.set_horizontalalignment("left")
+                last.set_horizontalalignment("right")
         else:
             features = _largest(atom, N_NAMES)
             colours = [POSITIVE if atom[j] > 0 else NEGATIVE for j in features]

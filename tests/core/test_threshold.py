@@ -14,7 +14,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lincode.core.threshold import (
     Thresholding,
     compress_rows,
-    encode,
     matching_threshold,
     soft_threshold,
     split_signs,
@@ -73,19 +72,6 @@ def test_soft_and_hard_are_their_definitions(
         assert codes.dtype == dtype
         assert_allclose(codes, expected, rtol=4 * np.finfo(dtype).eps)
         assert_array_equal(codes == 0, expected == 0)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("positive", [False, True])
-@pytest.mark.parametrize("k", [1, 2, 5, 8, 9, 10, 1000])
-def test_top_k_keeps_the_largest_entries(
-    rng: np.random.Generator, dtype: Any, positive: bool, k: int
-) -> None:
-    Z = outputs(rng, dtype)
-    expected = np.array([top_k(row, k, positive) for row in Z])
-    codes = apply_top_k(Z.copy(), k, positive)
-    assert_array_equal(codes, expected)
-    assert codes.dtype == dtype
 
 
 @given(
@@ -150,38 +136,6 @@ def test_outputs_that_are_not_finite_raise_an_error(
         thresholding.apply(Z)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_encode_accepts_every_layout(rng: np.random.Generator, mode: str, dtype: Any) -> None:
-    X = rng.standard_normal((30, 8)).astype(dtype)
-    X[rng.random(X.shape) < 0.6] = 0
-    X[4] = 0  # a sample without any feature
-    C = rng.standard_normal((6, 8)).astype(dtype)
-    thresholding = Thresholding(mode, 0.5, k=2)
-    expected = thresholding.apply(np.ascontiguousarray(X @ C.T))
-    wide = np.zeros((30, 16), dtype)
-    wide[:, ::2] = X
-    atol = 1e-5 if dtype == np.float32 else 1e-13
-    layouts = {
-        "Fortran": np.asfortranarray(X),
-        "strided": wide[:, ::2],
-        "reversed": X[::-1][::-1],
-        "read-only": np.frombuffer(X.tobytes(), dtype).reshape(X.shape),
-        "CSR matrix": scipy.sparse.csr_matrix(X),
-        "CSR array": scipy.sparse.csr_array(X),
-    }
-    for name, rows in layouts.items():
-        out = np.full((30, 6), np.nan, dtype)
-        assert encode(rows, C, thresholding, out=out) is out
-        for codes in (out, encode(rows, C, thresholding)):
-            assert codes.dtype == dtype, name
-            assert_allclose(codes, expected, atol=atol, err_msg=name)
-            assert not codes[4].any()
-    # The encoder may be a view, too.
-    codes = encode(X, np.asfortranarray(C), thresholding)
-    assert_allclose(codes, expected, atol=atol)
-
-
 @pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("threshold", [np.inf, 1e308])
@@ -223,18 +177,6 @@ def test_random_codes(
     check(U.astype(dtype))
     check(np.abs(U).astype(dtype))
     check(-np.abs(U).astype(dtype))  # with negative zeros
-
-
-@given(
-    st.integers(1, 9).flatmap(
-        lambda m: st.lists(
-            st.lists(st.sampled_from([-2.5, -0.0, 0.0, 1.0]), min_size=m, max_size=m)
-        )
-    )
-)
-def test_small_codes(rows: list[list[float]]) -> None:
-    U = np.array(rows)
-    check(U if U.ndim == 2 else np.empty((0, 1)))
 
 
 @pytest.mark.parametrize("positive", [False, True])

@@ -121,30 +121,6 @@ def test_pages_load_in_a_narrow_browser_without_faults(tmp_path: Path) -> None:
 
 
 @needs_browser
-def test_browser_notices_faults(tmp_path: Path) -> None:
-    """The test above would fail for pages with errors, other hosts or too much width."""
-    site = tmp_path / "site"
-    site.mkdir()
-    contents = {
-        "error.html": "<script>undefinedFunction()</script>",
-        "host.html": "<img src='https://example.org/a.png'>",
-        "wide.html": "<div style='width: 900px'>wide</div>",
-        "missing.html": "<img src='missing.png'>",
-        "good.html": "<p>good</p>",
-    }
-    for name, body in contents.items():
-        (site / name).write_text(f"<!doctype html><html><head></head><body>{body}</body></html>")
-    server = measure_pages(tmp_path / "profile", list(contents), folder=site, width=400)
-    result = server.result
-    assert "undefinedFunction" in result["error.html"]["faults"][0]
-    assert any("example.org" in fault for fault in result["host.html"]["faults"])
-    assert result["wide.html"]["wide"]
-    assert result["missing.html"]["faults"]
-    assert server.missing == ["/missing.png"]
-    assert not any(result["good.html"].values())
-
-
-@needs_browser
 def test_search_finds_pages(tmp_path: Path) -> None:
     script = """
       const found = {};

@@ -134,7 +134,11 @@ def test_steps_end_without_improvement(schedule: Schedule, checks: list[int]) ->
     network, found = Network(C, D, HARD), []
     gradients = start_of(X, network)
     batches = shuffled_batches(X, gradients.directions)
-    report = lambda n_steps, r2: found.append(n_steps)  # noqa: E731
+
+    def report(n_steps: int, *_: Any) -> bool:
+        found.append(n_steps)
+        return False
+
     refine(network, gradients, batches, X, schedule, report=report)
     assert found == checks
     assert gradients.n_steps == (checks[-1] if checks else 0)

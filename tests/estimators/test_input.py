@@ -154,14 +154,6 @@ def test_parameters_may_be_scalars_of_numpy(X: Any) -> None:
         assert scnn.alpha_ == 1 / 16
 
 
-def test_extreme_parameters_do_not_overflow(X: Any) -> None:
-    alpha = 0.1 * SCNN(6).alpha_max(X)
-    model = fit(X.astype(np.float32), alpha=alpha, transform_algorithm="exact", encoder_ridge=1e150)
-    assert np.isfinite(model.transform(X.astype(np.float32))).all()
-    assert np.isfinite(model.score(X))
-    assert_allclose(model.encoder_, 0, atol=1e-30)
-
-
 # Invalid input
 
 FRAME = pd.DataFrame(np.random.default_rng(1).standard_normal((30, 3)), columns=list("abc"))
@@ -278,18 +270,6 @@ def test_bad_data(fitted: SCNN, name: str) -> None:
     if name != "a generator":  # an iterator of batches
         with pytest.raises(InvalidInputError, match=sentence):
             MiniBatchSCNN(2).fit(X)
-
-
-def test_interrupted_fit_keeps_the_network(X: Any) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    scnn = fit(X)
-    components = scnn.components_
-    with pytest.raises(KeyboardInterrupt):
-        scnn.set_params(callback=interrupt).fit(X[:, :10])
-    assert scnn.components_ is components
-    assert scnn.n_features_in_ == 64
 
 
 def test_errors_if_not_fitted_or_wrong_number_of_columns(X: Any) -> None:

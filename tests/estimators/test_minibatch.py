@@ -90,21 +90,6 @@ def test_constraints_hold(digits: Any) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_result_depends_on_the_seed_but_not_on_threads_or_the_fit_before(
-    digits: Any, weight: float
-) -> None:
-    parameters = {"batch_size": 200, "encoder_weight": weight}
-    one = network(n_jobs=1, **parameters).fit(digits)
-    again = network(n_jobs=1, **parameters).fit(1 - digits).fit(digits)
-    two = network(n_jobs=2, **parameters).fit(digits)
-    for name in ("components_", "encoder_", "usage_", "energy_path_"):
-        assert_array_equal(getattr(one, name), getattr(again, name), name)
-        assert_allclose(getattr(one, name), getattr(two, name), atol=1e-9)
-    other = network(random_state=1, **parameters).fit(digits)
-    assert not np.allclose(one.components_, other.components_)
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_sparse_input_gives_the_same_network(digits: Any, weight: float) -> None:
     fits = [
         network(batch_size=100, encoder_weight=weight, max_iter=3, max_no_improvement=None).fit(X)

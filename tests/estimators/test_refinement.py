@@ -112,40 +112,6 @@ def test_held_out_samples_are_not_used_by_the_steps(
     assert distances.min() > 1e-3
 
 
-@pytest.mark.parametrize("scnn", ESTIMATORS)
-def test_result_does_not_depend_on_the_number_of_threads(scnn: Any, digits: Any) -> None:
-    one, three = (clone(scnn).set_params(n_jobs=n).fit(digits) for n in (1, 3))
-    for name in ("components_", "encoder_", "threshold_", "usage_", "encoder_r2_"):
-        assert_array_equal(getattr(one, name), getattr(three, name), name)
-
-
-@pytest.mark.parametrize("scnn", ESTIMATORS)
-def test_unit_and_precision_of_the_data(scnn: Any, digits: Any) -> None:
-    X = planted(1000, 20)
-    one = clone(scnn).fit(X)
-    for other in (1000 * X, X.astype(np.float32)):
-        two = clone(scnn).fit(other)
-        assert two.encoder_.dtype == two.transform(other).dtype == other.dtype
-        scale = np.abs(other).max() / np.abs(X).max()
-        assert_allclose(two.components_, one.components_, atol=1e-4)
-        assert_allclose(two.encoder_, one.encoder_, atol=1e-4)
-        same = np.isclose(two.transform(other) / scale, one.transform(X), atol=1e-3)
-        assert same.mean() > 0.999  # an output at the threshold may be above it by rounding
-    # On digits, rounding may lead to another network, which is as good.
-    single = clone(scnn).fit(digits[:400].astype(np.float32))
-    score = clone(scnn).fit(digits[:400]).score(digits[400:])
-    assert_allclose(single.score(digits[400:]), score, atol=0.02)
-
-
-@pytest.mark.parametrize("scnn", ESTIMATORS)
-def test_constant_features_and_sparse_data(scnn: Any, digits: Any) -> None:
-    dense = clone(scnn).fit(digits[:400])
-    assert not digits[:, 0].any()
-    assert_allclose(dense.components_[:, 0], 0, atol=1e-9)
-    sparse = clone(scnn).fit(scipy.sparse.csr_array(digits[:400]))
-    assert_allclose(sparse.score(digits[400:]), dense.score(digits[400:]), atol=0.02)
-
-
 def check_wide(scnn: Any, p: int, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     X, new = planted(300, p), planted(200, p, seed=1)
     rows = scipy.sparse.csr_array(X) if sparse else X

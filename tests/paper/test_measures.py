@@ -11,9 +11,9 @@ from paper.experiments import competitors, digits, features, missing_pixels, mni
 from paper.samples import Samples, Split
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
+from sklearn.metrics import zero_one_loss
 
 from lincode import SCNN, soft_threshold
-from lincode.metrics import error_rate
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
@@ -168,6 +168,6 @@ def test_validation_errors_are_those_of_a_one_vs_one_svm(n: int) -> None:
     errors = svm.validation_errors(X[:n], y[:n], X_val, y_val, Cs=(1.0, 1e-5))
     assert list(errors) == [1e-5, 1.0]
     fitted = svm.fit(X[:n], y[:n], 1.0)
-    assert errors[1.0] == error_rate(y_val, fitted.predict(X_val)) < min(errors[1e-5], 0.09)
+    assert errors[1.0] == zero_one_loss(y_val, fitted.predict(X_val)) < min(errors[1e-5], 0.09)
     rows = (csr_matrix(X[:n]), y[:n], csr_matrix(X_val), y_val)
     assert svm.validation_errors(*rows, Cs=[1.0])[1.0] == pytest.approx(errors[1.0], abs=0.007)

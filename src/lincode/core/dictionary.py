@@ -54,16 +54,19 @@ def start_from_data(
 ) -> Start:
     """Use random rows of X, normalised to length 1, as atoms. The encoder is zero.
 
-    ``take(indices)`` returns rows of X as a dense array, and ``shape`` is the shape of X. If X
-    has fewer than m rows that are not zero, the other atoms are random directions.
+    ``take(indices)`` returns rows of X as a dense array, and ``shape`` is the shape of X. Equal
+    atoms would remain equal in training, so that each is used once. If X has fewer than m
+    different rows that are not zero, the other atoms are random directions.
     """
     N, p = shape
     order = rng.permutation(N)
-    D = np.empty((0, p))
+    atoms: dict[bytes, Array] = {}
     for first in range(0, N, m):
-        D = np.vstack([D, _unit_rows(take(order[first : first + m]).astype(np.float64))])[:m]
-        if len(D) == m:
+        rows = _unit_rows(take(order[first : first + m]).astype(np.float64))
+        atoms |= {row.tobytes(): row for row in rows}
+        if len(atoms) >= m:
             break
+    D = np.array([*atoms.values()][:m]).reshape(-1, p)
     D = np.vstack([D, _unit_rows(rng.standard_normal((m - len(D), p)))])
     return Start(D=D, C=np.zeros_like(D))
 

@@ -309,6 +309,12 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
 
     def _set_alpha(self, lengths: RowLengths, m: int, p: int) -> bool:
         """Set ``alpha_``; return whether a warning says that all trained codes will be zero."""
+        if not self._is_top_k and self.density * m < 1 and self.transform_algorithm not in ENERGY:
+            warn_user(
+                f"{type(self).__name__}: density={self.density} of {m} components is less than one"
+                " non-zero per sample, so many codes are all zero. Use a larger density, or"
+                " density=1, which means one non-zero."
+            )
         if self.alpha == "auto":
             # With fewer than four units √m would be close to alpha_max or above it.
             scale = float(min(np.sqrt(m), m / 2) / p * lengths.mean)
@@ -344,6 +350,14 @@ class BaseSCNN(CallbackSupportMixin, DictionaryTransformer):
     @property
     def _is_top_k(self) -> bool:
         return not isinstance(self.density, float | np.floating)
+
+    def _warn_about_few(self, n_samples: int, m: int) -> None:
+        """Warn if there are fewer samples than components."""
+        if n_samples < m:
+            warn_user(
+                f"{type(self).__name__}: {n_samples} samples are too few for {m} components, which"
+                " overfit them; use fewer components, or more samples."
+            )
 
     def _weights(self) -> EnergyWeights:
         return EnergyWeights(

@@ -104,26 +104,9 @@ class MiniBatchSCNN(BaseSCNN):
 
     Parameters
     ----------
-    n_components : int, default=None
-        The number m of units: atoms of the dictionary and features of the code. None means the
-        number of features.
-    density : float or int, default=0.1
-        How sparse the codes are. A float in (0, 1] is the mean fraction of non-zeros of the codes
-        of new samples: one threshold is chosen on samples that are held out. An int k means that
-        every code has the k largest outputs of the encoder. It also determines the number of
-        non-zeros of "omp" codes.
-    alpha : float or "auto", default="auto"
-        The weight λ ≥ 0 of the ℓ1 penalty in training. "auto" follows from the density and the mean
-        length of the samples: the trained codes are two to four times as dense. The value that was
-        used is stored in ``alpha_``. ``alpha_max(X)`` is the upper end of its range.
-    encoder_weight : float, default=1.0
-        The weight η ≥ 0 of the encoder term. The paper uses 1. 0 means plain dictionary learning;
-        the encoder is then fitted once, after training.
-    encoder_ridge : float or "auto", default="auto"
-        The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
-        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
-        overfitting. "auto" chooses between 0.01 and 3 by generalised cross-validation before
-        training. The chosen value is stored in ``encoder_ridge_``.
+    n_components, density, alpha, encoder_weight, encoder_ridge, transform_algorithm, \
+            transform_alpha, positive_code, positive_dict, split_sign, sparse_output, dict_init
+        See :class:`lincode.SCNN`.
     refine : bool, default=True
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
         of the reconstruction error of the encoder's own codes. With more than 1024 units E is not
@@ -131,39 +114,6 @@ class MiniBatchSCNN(BaseSCNN):
         ``alpha``, ``encoder_weight`` and ``encoder_ridge`` is set. False gives the
         network that minimises E, with a dictionary and a threshold that are fitted to the codes of
         its encoder.
-    transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
-            default="encoder"
-        How ``transform`` computes codes.
-
-        - "encoder": the largest outputs X Cᵀ, which costs one matrix product;
-        - "projection": the same non-zeros with the values of least squares, where atoms that depend
-          on others get 0. It costs little more and reconstructs better;
-        - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
-          the encoder. The paper calls this re-learning;
-        - "omp": orthogonal matching pursuit with as many non-zeros as the density says;
-        - "exact": the U that minimises E for the learned D and C. It requires ``refine=False``;
-        - "paper": the soft threshold of X Cᵀ at alpha / encoder_weight (alpha if the weight is 0),
-          as in the paper. It requires ``refine=False``.
-
-        With "exact" and "paper" in ``fit``, the dictionary is the one that minimises E.
-    transform_alpha : float, default=None
-        The alpha of the "lasso" and "exact" codes of ``transform``, if it is not to be that of
-        training. It has the unit of ``alpha``, which is n_components / n_features times the alpha
-        of scikit-learn and of :func:`lincode.sparse_encode`.
-    positive_code : bool, default=False
-        Whether to constrain the codes to U ≥ 0. It excludes "omp".
-    positive_dict : bool, default=False
-        Whether to constrain the dictionary to D ≥ 0.
-    split_sign : bool, default=False
-        Whether to return the positive and negative parts of the codes as separate non-negative
-        features. The output then has 2 * n_components columns: first the positive parts, then
-        the negative parts. Linear classifiers profit from it.
-    sparse_output : bool, default=False
-        Whether ``transform`` returns compressed codes (CSR). They are built block by block, without
-        a dense array of all codes.
-    dict_init : array of shape (n_components, n_features), default=None
-        The first atoms, which are projected onto the unit balls. None means random samples,
-        normalised to length 1. The encoder starts from zero.
     batch_size : int, default=None
         The number of samples per batch. None means 512 in the refinement, and before it the largest
         of 1024, ``n_components`` and half the number of features; for ``encoder_weight=0`` the
@@ -178,12 +128,8 @@ class MiniBatchSCNN(BaseSCNN):
         After how many measurements without improvement ``fit`` stops. None means that all
         ``max_iter`` passes are made. The error is measured after every 100 batches. With
         ``refine=False`` the energy is averaged over 5000 samples (20,000 for ``encoder_weight=0``).
-    n_jobs : int, default=None
-        The number of threads, including those of the BLAS library. None means as many as the BLAS
-        library uses, −1 means all cores. The result does not depend on it, except for rounding.
-    random_state : int, RandomState instance or None, default=None
-        The seed of the random start and of the order of the samples. Pass an int for reproducible
-        results.
+    n_jobs, random_state
+        See :class:`lincode.SCNN`. The seed also determines the order of the samples.
     verbose : int, default=0
         If above 0, one line per batch and per 100 steps of the refinement is printed.
     callback : callable, default=None
@@ -193,27 +139,13 @@ class MiniBatchSCNN(BaseSCNN):
 
     Attributes
     ----------
-    components_ : array of shape (n_components, n_features)
-        The dictionary D, one atom per row. The largest entry in absolute value of each atom is
-        positive, unless ``positive_code=True``.
-    encoder_ : array of shape (n_components, n_features)
-        The encoder C, one filter per row.
-    threshold_ : float or None
-        The threshold of the outputs of the encoder; None if the density is an int.
-    density_ : float, int or None
-        The density to which the network belongs; None with "exact" and "paper".
+    components_, encoder_, threshold_, density_, usage_, alpha_, encoder_ridge_, noise_variance_, \
+            n_replaced_atoms_, n_features_in_, feature_names_in_
+        See :class:`lincode.SCNN`.
     encoder_r2_ : float
         The fraction of the data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the encoder's
         codes explains, measured on samples that are held out from the refinement, or with
         ``partial_fit`` on samples that are new. If X is not in memory, they are a random sample.
-    usage_ : array of shape (n_components,)
-        The fraction of samples whose codes use each unit.
-    alpha_ : float
-        The value of alpha that was used.
-    encoder_ridge_ : float
-        The ridge of the encoder that was used, relative to the mean eigenvalue of XᵀX.
-    noise_variance_ : float
-        The variance of the noise on the encoder's input that the ridge is equivalent to, ρ/N.
     energy_path_ : array of shape (n_steps,)
         The energy per sample of each batch before it was learned, without the refinement.
     energy_ : float
@@ -227,12 +159,6 @@ class MiniBatchSCNN(BaseSCNN):
         is 1 after ``partial_fit``.
     stop_reason_ : str
         The reason why the training that minimises E stopped.
-    n_replaced_atoms_ : int
-        How often an atom that no sample used was replaced by the residual of a sample.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : array of str
-        The names of the features, if X has names that are all strings.
 
     See Also
     --------
@@ -343,6 +269,7 @@ class MiniBatchSCNN(BaseSCNN):
         if refines:
             held, others = held_out_rows(sample.shape[0], rng)
         size, m = self._training.batch_size, len(self._training.D)
+        self._warn_about_few(N, m)
         with blas_threads(matrix_threads(max(self._training.D.shape), self._training.n_threads)):
             progress = Progress(self, self.max_iter * -(-N // size), X, y)
             if refines and self._starts_from_samples(m):

@@ -299,6 +299,7 @@ class SCNN(BaseSCNN):
         rows = self._rows(X)
         (N, p), m = rows.shape, self._n_units(rows.shape[1])
         too_large = self._set_alpha(rows.row_lengths(), m, p)
+        self._warn_about_few(N, m)
         is_warm = self.warm_start and hasattr(self, "components_")
         refines, sizes = self.refine and N >= MIN_SPLIT, subset_sizes(N, p, m)
         sizes = [] if refines or is_warm else sizes
