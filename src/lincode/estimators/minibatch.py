@@ -104,9 +104,26 @@ class MiniBatchSCNN(BaseSCNN):
 
     Parameters
     ----------
-    n_components, density, alpha, encoder_weight, encoder_ridge, transform_algorithm, \
-            transform_alpha, positive_code, positive_dict, split_sign, sparse_output, dict_init
-        See :class:`lincode.SCNN`.
+    n_components : int, default=None
+        The number m of units: atoms of the dictionary and features of the code. None means the
+        number of features.
+    density : float or int, default=0.1
+        How sparse the codes are. A float in (0, 1] is the mean fraction of non-zeros of the codes
+        of new samples: one threshold is chosen on samples that are held out. An int k means that
+        every code has the k largest outputs of the encoder. It also determines the number of
+        non-zeros of "omp" codes.
+    alpha : float or "auto", default="auto"
+        The weight λ ≥ 0 of the ℓ1 penalty in training. "auto" follows from the density and the mean
+        length of the samples: the trained codes are two to four times as dense. The value that was
+        used is stored in ``alpha_``. ``alpha_max(X)`` is the upper end of its range.
+    encoder_weight : float, default=1.0
+        The weight η ≥ 0 of the encoder term. The paper uses 1. 0 means plain dictionary learning;
+        the encoder is then fitted once, after training.
+    encoder_ridge : float or "auto", default="auto"
+        The ridge ρ of the encoder, relative to the mean eigenvalue of XᵀX. The encoder term of the
+        energy is η/m (‖U − X Cᵀ‖² + ρ‖C‖²). The paper uses 0. A ridge keeps the encoder from
+        overfitting. "auto" chooses between 0.01 and 3 by generalised cross-validation before
+        training. The chosen value is stored in ``encoder_ridge_``.
     refine : bool, default=True
         Whether the encoder and the dictionary are refined after training, by stochastic gradients
         of the reconstruction error of the encoder's own codes. With more than 1024 units E is not
@@ -114,6 +131,39 @@ class MiniBatchSCNN(BaseSCNN):
         ``alpha``, ``encoder_weight`` and ``encoder_ridge`` is set. False gives the
         network that minimises E, with a dictionary and a threshold that are fitted to the codes of
         its encoder.
+    transform_algorithm : {"encoder", "projection", "lasso", "omp", "exact", "paper"}, \
+            default="encoder"
+        How ``transform`` computes codes.
+
+        - "encoder": the largest outputs X Cᵀ, which costs one matrix product;
+        - "projection": the same non-zeros with the values of least squares, where atoms that depend
+          on others get 0. It costs little more and reconstructs better;
+        - "lasso": the U that minimises the reconstruction and ℓ1 terms for the learned D, without
+          the encoder. The paper calls this re-learning;
+        - "omp": orthogonal matching pursuit with as many non-zeros as the density says;
+        - "exact": the U that minimises E for the learned D and C. It requires ``refine=False``;
+        - "paper": the soft threshold of X Cᵀ at alpha / encoder_weight (alpha if the weight is 0),
+          as in the paper. It requires ``refine=False``.
+
+        With "exact" and "paper" in ``fit``, the dictionary is the one that minimises E.
+    transform_alpha : float, default=None
+        The alpha of the "lasso" and "exact" codes of ``transform``, if it is not to be that of
+        training. It has the unit of ``alpha``, which is n_components / n_features times the alpha
+        of scikit-learn and of :func:`lincode.sparse_encode`.
+    positive_code : bool, default=False
+        Whether to constrain the codes to U ≥ 0. It excludes "omp".
+    positive_dict : bool, default=False
+        Whether to constrain the dictionary to D ≥ 0.
+    split_sign : bool, default=False
+        Whether to return the positive and negative parts of the codes as separate non-negative
+        features. The output then has 2 * n_components columns: first the positive parts, then
+        the negative parts. Linear classifiers profit from it.
+    sparse_output : bool, default=False
+        Whether ``transform`` returns compressed codes (CSR). They are built block by block, without
+        a dense array of all codes.
+    dict_init : array of shape (n_components, n_features), default=None
+        The first atoms, which are projected onto the unit balls. None means random samples,
+        normalised to length 1. The encoder starts from zero.
     batch_size : int, default=None
         The number of samples per batch. None means 512 in the refinement, and before it the largest
         of 1024, ``n_components`` and half the number of features; for ``encoder_weight=0`` the
@@ -128,8 +178,12 @@ class MiniBatchSCNN(BaseSCNN):
         After how many measurements without improvement ``fit`` stops. None means that all
         ``max_iter`` passes are made. The error is measured after every 100 batches. With
         ``refine=False`` the energy is averaged over 5000 samples (20,000 for ``encoder_weight=0``).
-    n_jobs, random_state
-        See :class:`lincode.SCNN`. The seed also determines the order of the samples.
+    n_jobs : int, default=None
+        The number of threads, including those of the BLAS library. None means as many as the BLAS
+        library uses, −1 means all cores. The result does not depend on it, except for rounding.
+    random_state : int, RandomState instance or None, default=None
+        The seed of the random start and of the order of the samples. Pass an int for reproducible
+        results.
     verbose : int, default=0
         If above 0, one line per batch and per 100 steps of the refinement is printed.
     callback : callable, default=None
