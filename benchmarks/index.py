@@ -145,7 +145,7 @@ METHODS: dict[str, tuple[Method, tuple[int, ...]]] = {
     "faiss PQ": (faiss_index("PQ{n}x8"), (16, 32, 64)),
     "faiss int8": (faiss_index("SQ8"), (50, 384)),
     "faiss OPQ": (faiss_index("OPQ{n},PQ{n}x8"), (32,)),
-    "faiss residual quantiser": (faiss_index("RQ{n}x8"), (32, 16)),
+    "faiss residual quantiser": (faiss_index("RQ{n}x8"), (32,)),
 }
 LATER = ("SparseIndex", "PCA, int8", "faiss PQ", "faiss OPQ", "faiss residual quantiser")
 TRAINED_ON = ("all", "the same half", "the other half")
