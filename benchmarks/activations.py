@@ -98,12 +98,12 @@ def methods(m: int, k: int, layer: int, seconds: list[float]) -> Iterator[tuple[
     """Yield names and functions of X that return a function of codes and reconstructions."""
     yield "lincode, positive codes", lambda X: by_lincode(X, m, k, positive_code=True)
     yield "lincode, both signs", lambda X: by_lincode(X, m, k)
-    first = (m, k) == CASES[0]
+    first, is_stored = (m, k) == CASES[0], layer == LAYERS[0]
     for limit in seconds:
-        if limit < 100 or layer == LAYERS[0] or first:
+        if limit < 100 or is_stored or first:
             name = f"BatchTopK autoencoder, {limit:.0f} s"
             yield name, lambda X, limit=limit: by_autoencoder(X, m, k, limit)
-    if first:
+    if first and is_stored:
         options = {"positive_code": True, "max_iter": LONG_PASSES, "max_no_improvement": None}
         name = f"lincode, positive codes, {LONG_PASSES} passes"
         yield name, lambda X: by_lincode(X, m, k, **options)
