@@ -112,18 +112,19 @@ def methods(m: int, k: int, layer: int, seconds: list[float]) -> Iterator[tuple[
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
-    columns = [(layer, *case) for layer in LAYERS for case in CASES]
-    print("| method |", *(f"layer {layer}, m={m}, k={k} |" for layer, m, k in columns))
-    print("| --- |", *("---: |" for _ in columns))
-    for name in dict.fromkeys(record["method"] for record in records):
-        found = {tuple(r["case"]): r for r in records if r["method"] == name}
-        cells = [
-            f"{found[c]['fvu']:.4f} ({found[c]['alive']:.0%}, {found[c]['seconds']:.0f} s) |"
-            if c in found
-            else " |"
-            for c in columns
-        ]
-        print(f"| {name} |", *cells)
+    """Print the FVU, the units alive and the seconds of training."""
+    names = list(dict.fromkeys(record["method"] for record in records))
+    print("| layer | m | k |", *(f"{name} |" for name in names))
+    print("| --- | ---: | ---: |", *("---: |" for _ in names))
+    found = {(*record["case"], record["method"]): record for record in records}
+    for layer in LAYERS:
+        for m, k in CASES:
+            cells = [found.get((layer, m, k, name)) for name in names]
+            texts = [
+                f"{r['fvu']:.3f}, {r['alive']:.0%}, {r['seconds']:.0f} s |" if r else "|"
+                for r in cells
+            ]
+            print(f"| {layer} | {m} | {k} |", *texts)
 
 
 def main() -> None:
