@@ -27,6 +27,7 @@ from paper.experiments.digits import (
     marked,
     rate,
     short,
+    sparsity_area,
     with_all_lams,
 )
 from paper.experiments.features import decode_wrong, svm_errors
@@ -55,10 +56,13 @@ RATES = {
 """Learning rates. With the smallest, the weights hardly change."""
 LAMS = [0.1]
 """Within the paper's range λ makes little difference."""
+SPARSE_LAMS, SPARSE_RATES = [0.1, 0.4, 1.0, 5.0, 20.0], [2e-5, 0.002, 0.01]
+"""Those of the runs that show how sparse the codes are from weights in [−1, 1], in Figure 8."""
 CS = [0.1, 1.0, 10.0]
 """With C = 100, the SVM does not converge in minutes on codes of poorly initialised networks."""
 SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28), (150, 14))
 """Numbers of units and sides of the digits. Figure 5 has 14×14 pixels, Figure 9 100 units."""
+AREAS = ("val_sparsity_area", "sparsity_area")
 GROUP = "competitors"
 COMPARED = ("SCNN", PAPER_START, ALGORITHM_1, RAW)
 """What is trained on the same digits for comparison."""
@@ -82,17 +86,27 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             found.append(Run(GROUP, scale, seed + k, embedded, settings))
             is_longest = (scale, k, init, n_passes) == ("paper", 0, "paper", PASSES[-1])
             if is_longest and (m, side) in MANY_PASSES_SHAPES:
-                settings = settings | {"passes": MANY_PASSES}
-                found.append(Run(GROUP, scale, seed, embedded, settings))
+                many = settings | {"passes": MANY_PASSES}
+                found.append(Run(GROUP, scale, seed, embedded, many))
+            as_judged = (init, n_passes, solver) == ("paper", passes[-1], "adam")
+            if as_judged and is_figure_8(scale, m, side):
+                own = {"grid": "sparsity", "lams": SPARSE_LAMS, "rates": SPARSE_RATES}
+                found.append(Run(GROUP, scale, seed + k, embedded, settings | own))
         for network in COMPARED:
             found += grid_runs(scale, seed + k, embedded, network, m, side)
     return found
 
 
+def is_figure_8(scale: Scale, m: int, side: int) -> bool:
+    """Return whether the networks have the size of those of Figure 8."""
+    return (m, side) == (5 if scale == "smoke" else 100, 14)
+
+
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     """Return lists with one entry per λ and learning rate, and the predictions of the chosen one.
 
-    A training that diverges has an accuracy of 0.
+    With the grid "sparsity", the sparsity and which test digits are wrong are lists too. A training
+    that diverges has an accuracy of 0.
     """
     settings = run.settings
     rows: list[dict[str, Any]] = []
@@ -103,31 +117,33 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         for lam in settings["lams"]:
             for rate in settings["rates"]:
                 network = build_for(run, lam, rate)
-                row: dict[str, Any] = {"lam": lam, "learning_rate": rate}
                 try:
                     network.fit(data.train)
                     sets = [network.transform(X) for X in (data.train, data.val, data.test)]
                     found = svm_errors(sets, data, settings["Cs"])
+                    areas = [sparsity_area(codes) for codes in sets[1:]]
                 except InvalidInputError:
-                    found = {"val_error": 1.0, "test_error": 1.0, "C": 0.0}
-                row |= {
+                    found, areas = {"val_error": 1.0, "test_error": 1.0, "C": 0.0}, [0.0, 0.0]
+                row: dict[str, Any] = {
+                    "lam": lam,
+                    "learning_rate": rate,
                     "val_accuracy": 1 - found["val_error"],
                     "test_accuracy": 1 - found["test_error"],
                     "C": found["C"],
                     "test_predictions": found.get("test_predictions", ""),
                     "test_wrong": found.get("test_wrong", ""),
                 }
+                if "grid" in settings:
+                    row |= dict(zip(AREAS, areas, strict=True))
                 rows.append(row)
-    best = int(np.argmax([row["val_accuracy"] for row in rows]))
-    predictions = {name: rows[best].pop(name) for name in ("test_predictions", "test_wrong")}
-    columns = ("lam", "learning_rate", "val_accuracy", "test_accuracy", "C")
+    columns: dict[str, Any] = {name: [short(row[name]) for row in rows] for name in rows[0]}
+    if "grid" not in settings:
+        best = int(np.argmax(columns["val_accuracy"]))
+        columns |= {x: columns[x][best] for x in ("test_predictions", "test_wrong")}
     estimator = build_for(run, settings["lams"][0], settings["rates"][0])
     varied = (*VARIED, "learning_rate")
-    return {
-        **{name: [short(row[name]) for row in rows] for name in columns},
-        **predictions,
-        "parameters": parameters_of(estimator, unfitted_svm(settings["n"][0]), without=varied),
-    }
+    svm = unfitted_svm(settings["n"][0])
+    return columns | {"parameters": parameters_of(estimator, svm, without=varied)}
 
 
 def build_for(run: Run, lam: float, rate: float) -> Any:
@@ -236,7 +252,7 @@ def by_start(records: Sequence[Record], by: str) -> dict[str, dict[str, dict[Any
     for r in with_joined_lams(own):
         name = {PAPER_START: "SCNN"}.get(r["network"], r["network"])
         trained = r.run.group == GROUP
-        as_in_paper = trained and (r["init"], r["solver"], r["passes"]) == ("paper", "adam", 50)
+        as_in_paper = trained and is_judged(r.run)
         if as_in_paper or r["network"] in (PAPER_START, "Sparsenet"):
             paper.setdefault(name, {}).setdefault(r[by], []).append(r)
     values = set.intersection(*(set(paper.get(x, ())) for x in NETWORKS))
@@ -252,10 +268,15 @@ def is_smoke(records: Sequence[Record]) -> bool:
 
 def used_by_claims(run: Run) -> bool:
     """Return whether claims need a run: those of figures, and one training from [−1, 1]."""
-    if run.group == GROUP:
-        own = run.settings
-        return (own["init"], own["solver"], own["passes"]) == ("paper", "adam", PASSES[-1])
-    return run.settings["network"] in (*NETWORKS, PAPER_START)
+    own = run.settings
+    return is_judged(run) if run.group == GROUP else own["network"] in (*NETWORKS, PAPER_START)
+
+
+def is_judged(run: Run) -> bool:
+    """Return whether the claims of Figures 5 and 9 need the run of a competitor."""
+    own = run.settings
+    judged = (own["init"], own["solver"], own["passes"]) == ("paper", "adam", PASSES[-1])
+    return judged and "grid" not in own
 
 
 def studied(records: Sequence[Record]) -> list[Record]:

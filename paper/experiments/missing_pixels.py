@@ -60,20 +60,23 @@ UNSCALED_LAMS: dict[str, list[float]] = {
     "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
 }
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALES = ("scaled", "pixels in [0, 1]")
-CHOICE = "the scale of the pixels"
-FEW_REPETITIONS = 3
-"""Repetitions of soft-thresholded codes, and of everything with pixels in [0, 1]."""
+SCALED, UNSCALED, FROM_PAPER = "scaled", "pixels in [0, 1]", "[−1, 1]"
+"""The readings of the paper: scaled patches and weights, scaled weights, or scaled patches."""
+CHOICE = "the start or the scale of the pixels"
+PAPER_START = ", weights in [−1, 1]"
+"""The end of the names of networks that start as in the paper. Sparsenet does so always."""
+REPETITIONS, FEW_REPETITIONS = 6, 3
+"""Samples of patches, and those of soft-thresholded codes and of the other readings."""
 COMPARABLE = 1.1
 """Two errors are comparable if neither is more than this many times the other. Our criterion."""
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
-    """Each network with all its λ, on ten samples of patches; soft-thresholded codes on three.
+    """Each network with all its λ, on six samples of patches; the other readings on three.
 
     The paper gives no number of units: 100, as for the digits.
     """
-    sizes = {"smoke": ([200, 100, 100], 20, 1), "paper": ([2000, 2000, 2000], 100, 10)}
+    sizes = {"smoke": ([200, 100, 100], 20, 1), "paper": ([2000, 2000, 2000], 100, REPETITIONS)}
     n, m, repetitions = sizes[scale]
 
     first = [
@@ -96,7 +99,19 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for network, own in VARIANTS.items()
         if network in NETWORKS or k < FEW_REPETITIONS
     ]
-    return first + [unscaled(run) for run in first if run.seed < seed + FEW_REPETITIONS]
+    few = [run for run in first if run.seed < seed + FEW_REPETITIONS]
+    return [
+        *first,
+        *(unscaled(run) for run in few),
+        *(from_paper(run) for run in few if run.settings["network"] in ("SCNN", "ASCNN", "SAANN")),
+    ]
+
+
+def from_paper(run: Run) -> Run:
+    """Return the same run from weights in [−1, 1]."""
+    own = {"network": run.settings["network"] + PAPER_START}
+    own["own"] = {**run.settings["own"], "init": "paper"}
+    return replace(run, settings={**run.settings, **own})
 
 
 def unscaled(run: Run) -> Run:
@@ -203,22 +218,32 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
     return collect(values, VARIANTS)
 
 
-def by_scale(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return the records by the scale of the pixels."""
-    found: dict[str, list[Record]] = {x: [] for x in SCALES}
+def by_reading(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the records by the reading of the paper, with the names of the networks."""
+    found: dict[str, list[Record]] = {x: [] for x in (SCALED, UNSCALED, FROM_PAPER)}
     for record in records:
-        found[list(SCALES)[record["deviation"] is None]].append(record)
+        name = record["network"]
+        if name.endswith(PAPER_START):
+            settings = {**record.run.settings, "network": name.removesuffix(PAPER_START)}
+            record = replace(record, run=replace(record.run, settings=settings))
+            found[FROM_PAPER].append(record)
+        else:
+            found[UNSCALED if record["deviation"] is None else SCALED].append(record)
+    started = {(r.run.seed, r["m"]) for r in found[FROM_PAPER]}
+    found[FROM_PAPER] += [
+        r for r in found[SCALED] if r["network"] == "Sparsenet" and (r.run.seed, r["m"]) in started
+    ]
     return {x: own for x, own in found.items() if own}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 3, for both scales of the pixels."""
-    by_pixels = by_scale(records)
-    if any({r["network"] for r in own} < set(NETWORKS) for own in by_pixels.values()):
+    """Return the paper's claims about Figure 3, for each reading."""
+    readings = by_reading(records)
+    if any({r["network"] for r in own} < set(NETWORKS) for own in readings.values()):
         return []
 
     def found(*networks: str) -> dict[str, pd.DataFrame]:
-        tables = {x: errors(own, networks) for x, own in by_pixels.items()}
+        tables = {x: errors(own, networks) for x, own in readings.items()}
         return {x: equal_repetitions(own, networks) for x, own in tables.items()}
 
     def here(one: str, *others: str) -> dict[str, str]:
@@ -281,7 +306,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "RMS error of test patches with missing pixels, λ chosen on validation patches. A * marks"
         " the first or the last λ of the grid"
     )
-    records = by_scale(records).get(SCALES[0], [])
+    records = by_reading(records).get(SCALED, [])
     found = errors(records).rename(columns=lambda level: percent(level, 0))
     table = table_of(
         "missing-pixels", title, "missing", found, lambda v: mean_and_deviation(v, ".4f")
@@ -316,7 +341,7 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
 
     Without results of SCNN, there are no ratios.
     """
-    records = by_scale(records).get(SCALES[0], [])
+    records = by_reading(records).get(SCALED, [])
     relative = ratios(records)
     panels = figure.subplots(1 if relative.empty else 2, sharex=True, squeeze=False)[:, 0]
     add_lines(panels[0], errors(records), ends(records))
@@ -337,5 +362,5 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-3-missing-pixels": plot},
-    used_by_claims=lambda run: run.settings["network"] in NETWORKS,
+    used_by_claims=lambda run: run.settings["network"] != "SCNN, soft threshold",
 )

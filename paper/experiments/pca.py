@@ -54,7 +54,8 @@ PAPER_STARTS = (ALGORITHM_1, "ASCNN, weights in [−1, 1]", "SAANN, weights in [
 CHOICE = "the start"
 READINGS = {"scaled": METHODS[:3], "[−1, 1]": PAPER_STARTS}
 FITTED = (*METHODS[:3], *PAPER_STARTS, *LONGER)
-LONGER_REPETITIONS = 5
+FEW_REPETITIONS = 5
+"""Repetitions of other starts and of longer training."""
 
 
 def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
@@ -71,7 +72,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         )
         for k in range(repetitions)
         for m in sizes
-        for method in (*METHODS, *PAPER_STARTS, *(LONGER if k < LONGER_REPETITIONS else ()))
+        for method in (*METHODS, *((*PAPER_STARTS, *LONGER) if k < FEW_REPETITIONS else ()))
     ]
 
 

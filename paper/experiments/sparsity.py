@@ -15,9 +15,10 @@ from paper.experiments.claims import Claim, Estimate, Margins, mean_of, verdict_
 from paper.experiments.missing_pixels import (
     CHOICE,
     LEVELS,
-    SCALES,
+    SCALED,
+    UNSCALED,
     VARIANTS,
-    by_scale,
+    by_reading,
     ends,
     shared,
 )
@@ -40,8 +41,8 @@ def curves(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 4, for both scales of the pixels."""
-    found = {x: curves(own) for x, own in by_scale(records).items()}
+    """Return the paper's claims about Figure 4, for each reading."""
+    found = {x: curves(own) for x, own in by_reading(records).items()}
     if not found or any(not set(NETWORKS) <= set(own) for own in found.values()):
         return []
     equal = {}
@@ -118,9 +119,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return one table for each scale of the pixels."""
-    found, names = by_scale(records), ("sparsity", "sparsity-unscaled")
-    pairs = zip(SCALES, names, strict=True)
-    return [sparsity_table(found[x], name, x) for x, name in pairs if x in found]
+    found, names = by_reading(records), {SCALED: "sparsity", UNSCALED: "sparsity-unscaled"}
+    return [sparsity_table(found[x], name, x) for x, name in names.items() if x in found]
 
 
 def sparsity_table(records: Sequence[Record], name: str, pixels: str) -> Table:
@@ -145,7 +145,7 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
 
     Lines are dashed if λ is at the end of its grid. Bands show the deviations.
     """
-    records = by_scale(records).get(SCALES[0], [])
+    records = by_reading(records).get(SCALED, [])
     found, at = curves(records), ends(records)
     figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
@@ -195,5 +195,5 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-4-sparsity": plot},
-    used_by_claims=lambda run: run.settings["network"] in NETWORKS,
+    used_by_claims=missing_pixels.EXPERIMENT.used_by_claims,
 )
