@@ -115,21 +115,21 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """Our numbers, with the verdict for each reading if they differ."""
+        """Our numbers, with the symbol of the verdict for each reading if they differ."""
         if isinstance(self.here, str):
             return self.here
         verdicts = self.verdicts if self.outcome == DEPENDS else {}
-        parts = [
-            (f"{x}: " if x else "") + text + (f" ({verdicts[x]})" if x in verdicts else "")
-            for x, text in self.here.items()
-        ]
+        parts = []
+        for x, text in self.here.items():
+            symbol = f" {SYMBOLS[verdicts[x]]}" if x in verdicts else ""
+            parts.append(f"{x}{symbol}: {text}" if x else text)
         return "; ".join(parts)
 
     @property
     def verdict_text(self) -> str:
-        """The verdict with its symbol, and what it depends on."""
-        words = f"depends on {self.choice}" if self.outcome == DEPENDS else self.outcome
-        return f"{SYMBOLS.get(self.outcome, '')} {words}".strip()
+        """The symbol of the verdict, and what it depends on."""
+        choice = self.choice if self.outcome == DEPENDS else ""
+        return f"{SYMBOLS.get(self.outcome, '')} {choice}".strip()
 
 
 def tally(claims: Sequence[Claim]) -> str:

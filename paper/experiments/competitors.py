@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from lincode.exceptions import InvalidInputError
 from paper.cache import Record, Run, Scale
+from paper.codes import sparsity_area
 from paper.experiments.claims import Rate
 from paper.experiments.digits import (
     ALGORITHM_1,
@@ -27,7 +28,6 @@ from paper.experiments.digits import (
     marked,
     rate,
     short,
-    sparsity_area,
     with_all_lams,
 )
 from paper.experiments.features import decode_wrong, svm_errors
@@ -68,7 +68,7 @@ COMPARED = ("SCNN", PAPER_START, ALGORITHM_1, RAW)
 """What is trained on the same digits for comparison."""
 
 
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+def runs(scale: Scale, embedded: bool) -> list[Run]:
     """Each start, number of passes and optimiser; and SCNN and raw pixels on the same digits.
 
     SCNN has both starts too.
@@ -83,17 +83,17 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
             training = {"init": init, "solver": solver, "passes": n_passes, "n": N[scale]}
             tried = {"lams": LAMS, "rates": RATES[solver], "Cs": CS}
             settings = {"network": network, "m": m, "side": side, **training, **tried}
-            found.append(Run(GROUP, scale, seed + k, embedded, settings))
+            found.append(Run(GROUP, scale, k, embedded, settings))
             is_longest = (scale, k, init, n_passes) == ("paper", 0, "paper", PASSES[-1])
             if is_longest and (m, side) in MANY_PASSES_SHAPES:
                 many = settings | {"passes": MANY_PASSES}
-                found.append(Run(GROUP, scale, seed, embedded, many))
+                found.append(Run(GROUP, scale, k, embedded, many))
             as_judged = (init, n_passes, solver) == ("paper", passes[-1], "adam")
             if as_judged and is_figure_8(scale, m, side):
                 own = {"grid": "sparsity", "lams": SPARSE_LAMS, "rates": SPARSE_RATES}
-                found.append(Run(GROUP, scale, seed + k, embedded, settings | own))
+                found.append(Run(GROUP, scale, k, embedded, settings | own))
         for network in COMPARED:
-            found += grid_runs(scale, seed + k, embedded, network, m, side)
+            found += grid_runs(scale, k, embedded, network, m, side)
     return found
 
 
@@ -261,15 +261,18 @@ def by_start(records: Sequence[Record], by: str) -> dict[str, dict[str, dict[Any
     return {reading: own for reading, own in found.items() if own["SCNN"]}
 
 
+def with_sparsity(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the runs from weights in [−1, 1] that show how sparse the codes are, by network."""
+    found: dict[str, list[Record]] = {}
+    for r in records:
+        if r.run.group == GROUP and "grid" in r.run.settings:
+            found.setdefault(r["network"], []).append(r)
+    return found
+
+
 def is_smoke(records: Sequence[Record]) -> bool:
     """Return whether the records are those of small runs."""
     return records[0].run.scale == "smoke"
-
-
-def used_by_claims(run: Run) -> bool:
-    """Return whether claims need a run: those of figures, and one training from [−1, 1]."""
-    own = run.settings
-    return is_judged(run) if run.group == GROUP else own["network"] in (*NETWORKS, PAPER_START)
 
 
 def is_judged(run: Run) -> bool:
@@ -291,7 +294,7 @@ def studied(records: Sequence[Record]) -> list[Record]:
 
 
 OURS, PAPER = "scaled", "[−1, 1]"
-CHOICE = "the start"
+CHOICE = "start"
 
 
 def rate_of(records: Sequence[Record]) -> Rate | None:

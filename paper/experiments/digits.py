@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from lincode.metrics import sparsity, sparsity_curve
 from paper.cache import Record, Run, Scale
+from paper.codes import sparsity_area
 from paper.experiments.claims import Estimate, Rate
 from paper.experiments.features import common_scale, decode_wrong, svm_errors
 from paper.experiments.networks import (
@@ -33,7 +33,6 @@ from paper.experiments.tables import (
     at_end,
     collect,
     mean_and_deviation,
-    shared_repetitions,
     table_of,
 )
 from paper.samples import Samples, Split
@@ -117,9 +116,7 @@ def grid_runs(
     return [Run(group, scale, seed, embedded, settings | grid) for grid in grids]
 
 
-def all_runs(
-    scale: Scale, seed: int, embedded: bool, shapes: Mapping[tuple[int, int], int]
-) -> list[Run]:
+def all_runs(scale: Scale, embedded: bool, shapes: Mapping[tuple[int, int], int]) -> list[Run]:
     """Return the runs of all networks, given the number of repetitions for each (m, side).
 
     SCNN without a threshold, on which no claim depends, has only the first ``REPETITIONS``.
@@ -130,7 +127,7 @@ def all_runs(
         for k in range(repetitions if scale == "paper" else 1)
         for network in VARIANTS
         if network != LINEAR or k < REPETITIONS
-        for run in grid_runs(scale, seed + k, embedded, network, m, side)
+        for run in grid_runs(scale, k, embedded, network, m, side)
     ]
 
 
@@ -177,19 +174,13 @@ def measure_lam(run: Run, data: Split, lam: float) -> dict[str, float | str]:
         "val_accuracy": 1 - found["val_error"],
         "test_accuracy": 1 - found["test_error"],
         "C": found["C"],
-        "zeros": sparsity(test),
+        "zeros": float(np.mean(test == 0)),
         "val_sparsity_area": sparsity_area(val),
         "sparsity_area": sparsity_area(test),
         "fit_seconds": fit_seconds,
         "test_predictions": found["test_predictions"],
         "test_wrong": found["test_wrong"],
     }
-
-
-def sparsity_area(codes: Any) -> float:
-    """Return the area under the sparsity curve, divided by that of codes that are all zero."""
-    curve = sparsity_curve(codes)
-    return float(np.mean(curve[1:] + curve[:-1]) / 2)  # the thresholds are equally spaced
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -205,19 +196,12 @@ GRID_TEXT = "A * marks accuracies for which λ is the last of its grid, or the f
 
 
 def with_all_lams(records: Sequence[Record]) -> list[Record]:
-    """Return one record for each network and sample of digits, with the λ of all its runs.
-
-    Samples with fewer λ than others of the same network are left out, because a run is missing.
-    """
+    """Return one record for each network and sample of digits, with the λ of all its runs."""
     parts: dict[Run, list[Record]] = {}
     for record in records:
         settings = dict(record.run.settings) | {"lams": [], "grid": ""}
         parts.setdefault(replace(record.run, settings=settings), []).append(record)
-    found = [joined(own) for own in parts.values()]
-    most: dict[str, int] = {}
-    for record in found:
-        most[record["network"]] = max(most.get(record["network"], 0), len(record["lams"]))
-    return [record for record in found if len(record["lams"]) == most[record["network"]]]
+    return [joined(own) for own in parts.values()]
 
 
 def joined(records: Sequence[Record]) -> Record:
@@ -302,15 +286,10 @@ def difference(
     return own(one) - own(other) if seeds else own(one).estimate - own(other).estimate
 
 
-def shared(records: Sequence[Record], by: str) -> list[Record]:
-    """Return the repetitions that all networks have, with all λ, for each value of a setting."""
-    return shared_repetitions(with_all_lams(records), by, "network", NETWORKS)
-
-
 def cells(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[Record]]]:
-    """Return the shared repetitions of each network for the values that all networks have."""
+    """Return the records of each network for the values of a setting that all networks have."""
     found: dict[str, dict[Any, list[Record]]] = {x: {} for x in VARIANTS}
-    for record in shared(records, by):
+    for record in with_all_lams(records):
         found[record["network"]].setdefault(record[by], []).append(record)
     values = set.intersection(*(set(found[x]) for x in NETWORKS))
     return {x: {v: own[v] for v in sorted(values & set(own))} for x, own in found.items()}
@@ -319,20 +298,14 @@ def cells(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[Record
 def accuracies(records: Sequence[Record], by: str) -> pd.DataFrame:
     """Return the accuracies of all repetitions, by network and a setting."""
     return collect(
-        ((r["network"], r[by], chosen_accuracy(r)) for r in shared(records, by)), VARIANTS
+        ((r["network"], r[by], chosen_accuracy(r)) for r in with_all_lams(records)), VARIANTS
     )
-
-
-def means(records: Sequence[Record], by: str) -> pd.DataFrame:
-    """Return the mean accuracies for the values of a setting that all networks have."""
-    complete = accuracies(records, by).reindex(list(NETWORKS)).dropna(axis="columns")
-    return complete.map(lambda values: float(np.mean(values)))
 
 
 def ends(records: Sequence[Record], by: str) -> pd.DataFrame:
     """Return for all repetitions whether the chosen λ is at the end of its grid."""
     return collect(
-        ((r["network"], r[by], at_end_of_grid(r)) for r in shared(records, by)), VARIANTS
+        ((r["network"], r[by], at_end_of_grid(r)) for r in with_all_lams(records)), VARIANTS
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
+from lincode.metrics import rms_error
 from paper.cache import Record, Run, Scale
+from paper.codes import sparsity_curve
 from paper.experiments.claims import Claim, Estimate, Margins, mean_of, verdict_of_number
 from paper.experiments.networks import (
     NETWORKS,
@@ -26,10 +27,9 @@ from paper.experiments.tables import (
     Table,
     collect,
     end_mark,
-    equal_repetitions,
     mean_and_deviation,
     percent,
-    shared_repetitions,
+    span,
     table_of,
 )
 from paper.samples import Samples
@@ -62,7 +62,7 @@ UNSCALED_LAMS: dict[str, list[float]] = {
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
 SCALED, UNSCALED, FROM_PAPER = "scaled", "pixels in [0, 1]", "[−1, 1]"
 """The readings of the paper: scaled patches and weights, scaled weights, or scaled patches."""
-CHOICE = "the start or the scale of the pixels"
+CHOICE = "start or pixels"
 PAPER_START = ", weights in [−1, 1]"
 """The end of the names of networks that start as in the paper. Sparsenet does so always."""
 REPETITIONS, FEW_REPETITIONS = 6, 3
@@ -71,7 +71,7 @@ COMPARABLE = 1.1
 """Two errors are comparable if neither is more than this many times the other. Our criterion."""
 
 
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+def runs(scale: Scale, embedded: bool) -> list[Run]:
     """Each network with all its λ, on six samples of patches; the other readings on three.
 
     The paper gives no number of units: 100, as for the digits.
@@ -83,7 +83,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         Run(
             "missing-pixels",
             scale,
-            seed + k,
+            k,
             embedded,
             {
                 "network": network,
@@ -99,7 +99,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for network, own in VARIANTS.items()
         if network in NETWORKS or k < FEW_REPETITIONS
     ]
-    few = [run for run in first if run.seed < seed + FEW_REPETITIONS]
+    few = [run for run in first if run.seed < FEW_REPETITIONS]
     return [
         *first,
         *(unscaled(run) for run in few),
@@ -172,32 +172,19 @@ def remove_pixels(X: Any, level: float, seed: Sequence[int]) -> Any:
 def results_on_test(
     network: Any, lam: float, codes: Any, complete: Any, unit: float
 ) -> dict[str, Any]:
-    """Return the test error in grey levels of [0, 1], and the sparsity curves of the codes.
-
-    A curve is the fraction of the codes u with |u| ≤ Th, and with u ≤ Th as the paper prints it.
-    """
-    signed = [np.mean(codes <= threshold) for threshold in THRESHOLDS]
+    """Return the test error in grey levels of [0, 1], and the sparsity curve of the codes."""
     return {
         "lam": lam,
         "test_rms": unit * rms_error(complete, network.inverse_transform(codes)),
-        "sparsity_curve": [round(float(s), 4) for s in sparsity_curve(codes, THRESHOLDS)],
-        "signed_sparsity_curve": [round(float(s), 4) for s in signed],
+        "sparsity_curve": [round(float(s), 4) for s in sparsity_curve(codes)],
     }
 
 
-def shared(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> list[Record]:
-    """Return the repetitions that all of some networks have."""
-    return shared_repetitions(records, "m", "network", networks)
-
-
-def errors(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> pd.DataFrame:
-    """Return the test RMS errors by network and fraction of missing pixels.
-
-    They are those of the repetitions that all of some networks have.
-    """
+def errors(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the test RMS errors by network and fraction of missing pixels."""
     values = (
         (record["network"], level, best["test_rms"])
-        for record in shared(records, networks)
+        for record in records
         for level, best in zip(record["levels"], record["chosen"], strict=True)
     )
     return collect(values, VARIANTS)
@@ -205,12 +192,10 @@ def errors(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> pd.
 
 def ratios(records: Sequence[Record]) -> pd.DataFrame:
     """Return all errors divided by those of SCNN on the same patches, like ``errors``."""
-    own = shared(records)
-    scnn = {record.run.seed: record["chosen"] for record in own if record["network"] == "SCNN"}
+    scnn = {r.run.seed: r["chosen"] for r in records if r["network"] == "SCNN"}
     values = (
         (record["network"], level, best["test_rms"] / reference["test_rms"])
-        for record in own
-        if record.run.seed in scnn
+        for record in records
         for level, best, reference in zip(
             record["levels"], record["chosen"], scnn[record.run.seed], strict=True
         )
@@ -238,27 +223,20 @@ def by_reading(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the paper's claims about Figure 3, for each reading."""
-    readings = by_reading(records)
-    if any({r["network"] for r in own} < set(NETWORKS) for own in readings.values()):
-        return []
-
-    def found(*networks: str) -> dict[str, pd.DataFrame]:
-        tables = {x: errors(own, networks) for x, own in readings.items()}
-        return {x: equal_repetitions(own, networks) for x, own in tables.items()}
+    found = {x: errors(own) for x, own in by_reading(records).items()}
 
     def here(one: str, *others: str) -> dict[str, str]:
         def ratios(own: pd.DataFrame, other: str) -> str:
-            return ", ".join(f"{ratio_of(own, one, other, level).value:.2f}" for level in own)
+            return span((ratio_of(own, one, other, level).value for level in own), ".2f")
 
         return {
-            x: " and ".join(f"{ratios(own, y)} times {y}'s" for y in others)
-            for x, own in found(one, *others).items()
+            x: ", ".join(f"{ratios(own, y)} of {y}'s" for y in others) for x, own in found.items()
         }
 
     def less(one: str, *others: str) -> dict[str, Margins]:
         return {
             x: [ratio_of(own, y, one, level) - 1 for y in others for level in own]
-            for x, own in found(one, *others).items()
+            for x, own in found.items()
         }
 
     return [
@@ -287,7 +265,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                     )
                     for level in own
                 ]
-                for x, own in found("SCNN", "Sparsenet").items()
+                for x, own in found.items()
             },
             verdict_of_number,
             CHOICE,
@@ -306,7 +284,7 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "RMS error of test patches with missing pixels, λ chosen on validation patches. A * marks"
         " the first or the last λ of the grid"
     )
-    records = by_reading(records).get(SCALED, [])
+    records = by_reading(records)[SCALED]
     found = errors(records).rename(columns=lambda level: percent(level, 0))
     table = table_of(
         "missing-pixels", title, "missing", found, lambda v: mean_and_deviation(v, ".4f")
@@ -324,7 +302,7 @@ def chosen_lams(records: Sequence[Record]) -> Iterator[tuple[str, float, str]]:
     tried: dict[str, set[float]] = {}
     for r in records:
         tried.setdefault(r["network"], set()).update(r["lams"])
-    for r in shared(records):
+    for r in records:
         for level, best in zip(r["levels"], r["chosen"], strict=True):
             mark = end_mark(best["lam"], tried[r["network"]])
             yield r["network"], level, f"{best['lam']:.3g}{mark}"
@@ -337,20 +315,14 @@ def ends(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot the test error against the fraction of missing pixels, and its ratio to SCNN's.
-
-    Without results of SCNN, there are no ratios.
-    """
-    records = by_reading(records).get(SCALED, [])
-    relative = ratios(records)
-    panels = figure.subplots(1 if relative.empty else 2, sharex=True, squeeze=False)[:, 0]
+    """Plot the test error against the fraction of missing pixels, and its ratio to SCNN's."""
+    records = by_reading(records)[SCALED]
+    figure.set_size_inches(6.4, 6.4)
+    panels = figure.subplots(2, sharex=True)
     add_lines(panels[0], errors(records), ends(records))
     panels[0].set(ylabel="RMS error", ylim=(0, None))
-    if not relative.empty:
-        figure.set_size_inches(6.4, 6.4)
-        add_lines(panels[1], relative, ends(records), shifted=True)
-        panels[1].set_ylabel("RMS error / that of SCNN")
-    panels[-1].set_xlabel("fraction of missing pixels")
+    add_lines(panels[1], ratios(records), ends(records), shifted=True)
+    panels[1].set(ylabel="RMS error / that of SCNN", xlabel="fraction of missing pixels")
     legend_below(figure, panels[0])
 
 
@@ -362,5 +334,4 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-3-missing-pixels": plot},
-    used_by_claims=lambda run: run.settings["network"] != "SCNN, soft threshold",
 )

@@ -11,7 +11,8 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
-from lincode import SCNN, soft_threshold
+from lincode import SCNN
+from paper.codes import soft_threshold
 from paper.experiments.tables import deviation
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 

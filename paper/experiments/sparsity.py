@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 
-from lincode.metrics import THRESHOLDS
 from paper.cache import Record
+from paper.codes import THRESHOLDS
 from paper.experiments import missing_pixels
 from paper.experiments.claims import Claim, Estimate, Margins, mean_of, verdict_of_number
 from paper.experiments.missing_pixels import (
@@ -20,10 +20,9 @@ from paper.experiments.missing_pixels import (
     VARIANTS,
     by_reading,
     ends,
-    shared,
 )
 from paper.experiments.networks import NETWORKS
-from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent
+from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent, span
 
 LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""
@@ -34,7 +33,7 @@ EQUAL = 0.02
 def curves(records: Sequence[Record]) -> dict[str, Any]:
     """Return the sparsity of each network, of shape (repetitions, levels, thresholds)."""
     found: dict[str, list[Any]] = {}
-    for record in shared(records):
+    for record in records:
         own = [best["sparsity_curve"] for best in record["chosen"]]
         found.setdefault(record["network"], []).append(own)
     return {x: np.array(found[x]) for x in VARIANTS if x in found}
@@ -42,13 +41,7 @@ def curves(records: Sequence[Record]) -> dict[str, Any]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the paper's claims about Figure 4, for each reading."""
-    found = {x: curves(own) for x, own in by_reading(records).items()}
-    if not found or any(not set(NETWORKS) <= set(own) for own in found.values()):
-        return []
-    equal = {}
-    for reading, own in found.items():
-        n = min(len(own[x]) for x in NETWORKS)
-        equal[reading] = {x: own[x][:n] for x in NETWORKS}
+    equal = {x: curves(own) for x, own in by_reading(records).items()}
     low = int(np.searchsorted(THRESHOLDS, LOW))
     mean = {r: {x: own[x].mean(axis=2) for x in NETWORKS} for r, own in equal.items()}
     spread = {r: {x: np.ptp(own[x], axis=1) for x in NETWORKS} for r, own in mean.items()}
@@ -69,7 +62,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         Claim(
             f"SCNN is sparse even at very low thresholds (at least {HIGH} at {LOW}).",
             "high",
-            here(lambda r: ", ".join(f"{s:.2f}" for s in equal[r]["SCNN"][:, :, low].mean(axis=0))),
+            here(lambda r: span(equal[r]["SCNN"][:, :, low].mean(axis=0), ".2f")),
             every(
                 lambda r: [
                     mean_of(values).distance_to(HIGH, 1) for values in equal[r]["SCNN"][:, :, low].T
@@ -120,7 +113,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return one table for each scale of the pixels."""
     found, names = by_reading(records), {SCALED: "sparsity", UNSCALED: "sparsity-unscaled"}
-    return [sparsity_table(found[x], name, x) for x, name in names.items() if x in found]
+    return [sparsity_table(found[x], name, x) for x, name in names.items()]
 
 
 def sparsity_table(records: Sequence[Record], name: str, pixels: str) -> Table:
@@ -145,7 +138,7 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
 
     Lines are dashed if λ is at the end of its grid. Bands show the deviations.
     """
-    records = by_reading(records).get(SCALED, [])
+    records = by_reading(records)[SCALED]
     found, at = curves(records), ends(records)
     figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
@@ -195,5 +188,4 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-4-sparsity": plot},
-    used_by_claims=missing_pixels.EXPERIMENT.used_by_claims,
 )

@@ -20,7 +20,7 @@ from paper.experiments.claims import (
     verdict_of_ordering,
 )
 from paper.experiments.features import encode_predictions
-from paper.experiments.tables import at_end, best_repetitions, shared_repetitions
+from paper.experiments.tables import at_end, best_repetitions, span
 from scipy.stats import norm
 
 
@@ -87,11 +87,11 @@ def test_a_claim_says_what_it_depends_on() -> None:
     margins = {"one": estimates(3.0), "other": estimates(-3.0), "not measured": []}
     here = {"one": "1", "other": "2", "not measured": "?", "": "3"}
     claim = Claim("A is better than B.", "better", here, margins, choice="the start")
-    assert claim.text == "one: 1 (reproduced); other: 2 (not reproduced); not measured: ?; 3"
-    assert claim.verdict_text == "? depends on the start"
+    assert claim.text == "one ✓: 1; other ✗: 2; not measured: ?; 3"
+    assert claim.verdict_text == "? the start"
     same = Claim("A is better than B.", "better", here, {"one": estimates(3.0)})
     assert same.text == "one: 1; other: 2; not measured: ?; 3"
-    assert same.verdict_text == "✓ reproduced"
+    assert same.verdict_text == "✓"
     unjudged = Claim("A", "a", "b", {"": []})
     assert unjudged.outcome == "not judged"
     text = tally([claim, same, unjudged])
@@ -198,7 +198,7 @@ def test_table_2_depends_on_the_stop_of_the_encoder() -> None:
     record = replace(stopped, run=replace(stopped.run, settings=settings), result=found)
     (claim,) = mnist_units.claims([units_record(400, 0.0270), record])
     assert list(claim.verdicts.values()) == ["reproduced", "differs (better)"]
-    assert "2.20 %" in claim.text, "the number of steps is chosen on validation digits"
+    assert "2.20±" in claim.text, "the number of steps is chosen on validation digits"
 
 
 def test_settings_are_chosen_by_the_first_repetition() -> None:
@@ -212,7 +212,7 @@ def test_settings_are_chosen_by_the_first_repetition() -> None:
     found = best_repetitions((r["m"], r, r["plain"]) for r in reversed(records))
     assert [record for record, _ in found[400]] == [chosen, records[2]]
     (claim,) = mnist_units.claims(records)
-    assert "3.50 %" in claim.text
+    assert "3.50±" in claim.text
 
 
 def digit_record(network: str, m: int, accuracy: float, seed: int = 0) -> Record:
@@ -249,15 +249,15 @@ def test_judgement_of_figure_5() -> None:
     assert figure_5(steep, dict.fromkeys(flat, 0.6)) == ["not reproduced", "reproduced"]
 
 
+def test_spans_of_values() -> None:
+    assert span([0.2, 0.1, 0.3], ".1f") == "0.1–0.3"
+    assert span([0.11, 0.12], ".1f") == "0.1"
+    assert span([-0.2, 1], ".1f") == "−0.2 to 1.0"
+
+
 def test_methods_are_compared_on_shared_repetitions() -> None:
-    whole = [digit_record(x, 25, 0.8) for x in networks.NETWORKS]
-    more = digit_record("SCNN", 25, 0.2, 1)
-    alone = digit_record("SCNN", 50, 0.3, 1)
-    found = shared_repetitions([more, alone, *whole], "m", "network", networks.NETWORKS)
-    assert found == [*whole, alone]
-    records = [*whole, more, alone]
-    assert digits.accuracies(records, "m").loc["SCNN"].to_dict() == {25: [0.8], 50: [0.3]}
-    assert digits.means(records, "m").loc["SCNN"].to_dict() == {25: 0.8}
+    records = [digit_record(x, 25, 0.8) for x in networks.NETWORKS]
+    records += [digit_record("SCNN", 50, 0.3)]
     assert list(digits.cells(records, "m")["SCNN"]) == [25]
     # Repetitions are matched by their seeds, and only those of both networks count.
     one = [digit_record("SCNN", 25, 0.8, seed) for seed in (0, 2)]
