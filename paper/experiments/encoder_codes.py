@@ -85,7 +85,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
     medians = {
         x: " and ".join(
-            f"{np.median(values(x, lam, 1)):.2f} (without: {np.median(values(x, lam, 0)):.2f})"
+            f"{np.median(values(x, lam, 1)):.2f} (without {np.median(values(x, lam, 0)):.2f})"
             for lam in LAMS
         )
         for x in ("r2", "overlap")
@@ -98,7 +98,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         Claim(
             "The encoder term makes the code of the encoder similar to the re-learned code.",
             "as similar as possible",
-            f"R² {medians['r2']}, overlap of non-zeros {medians['overlap']}",
+            f"R² {medians['r2']}, overlap {medians['overlap']}",
             {
                 "": [
                     mean_of(values(x, lam, 1) - values(x, lam, 0))
@@ -111,7 +111,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "With the explicit step sizes, each step reaches its minimum (at most 1 % of the excess"
             " energy remains).",
             "linear convergence",
-            {norms: f"U, D and C keep {own}" for norms, own in left.items()},
+            {norms: f"U, D, C keep {own}" for norms, own in left.items()},
             {
                 norms: [remaining(norms, step).distance_to(0, 0.01) for step in "UDC"]
                 for norms in NORMS
@@ -147,7 +147,7 @@ def all_cases(records: Sequence[Record]) -> Claim:
         "SCNN outperforms ASCNN and SAANN in all cases (Figures 3, 5 and 9).",
         "all cases",
         {
-            x: f"clearly better in {own.count(1)} of {len(own)} cases, worse in {own.count(-1)}"
+            x: f"better in {own.count(1)} of {len(own)}, worse in {own.count(-1)}"
             for x, own in clear.items()
         },
         found,

@@ -225,7 +225,7 @@ def train(X: Any, settings: Mapping[str, Any], seed: int) -> Any:
         return MiniBatchSCNN(m, alpha=float(lam), random_state=seed, **own).fit(X)
 
 
-AS_IN_PAPER, CHOSEN, STOPPED = "λ ≤ 0.2", "λ chosen", "early stop"
+AS_IN_PAPER, CHOSEN, STOPPED = "paper's λ", "chosen λ", "early stop"
 READINGS: dict[str, tuple[Sequence[str], str | None]] = {
     AS_IN_PAPER: (("plain",), "threshold"),
     CHOSEN: (("plain",), None),
@@ -239,7 +239,7 @@ OTHERS: dict[str, tuple[Sequence[str], str | None]] = {
         for t in STEPS
     },
     "… C by least squares on the final codes": ((LIMIT,), "encoder_steps"),
-    f"λ ≤ 0.2, threshold λ, learned from {N_NETWORK} digits": (("plain",), "auto"),
+    f"paper's λ, learned from {N_NETWORK} digits": (("plain",), "auto"),
     "… by Algorithm 1 from weights in [−1, 1]": (("plain",), "paper"),
     f"… learned from {MORE_DIGITS} digits": (("plain",), f"auto, {MORE_DIGITS}"),
     "… … by Algorithm 1 from weights in [−1, 1]": (("plain",), f"paper, {MORE_DIGITS}"),
