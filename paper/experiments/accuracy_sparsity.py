@@ -67,8 +67,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
     if not found:
         return []
-    own_grids = {competitors.PAPER: competitors.with_sparsity(records)}
-    with_areas = {reading: own | own_grids.get(reading, {}) for reading, own in found.items()}
+    grids = competitors.with_sparsity(records)
+    with_areas = {x: own | (grids if x != competitors.OURS else {}) for x, own in found.items()}
     sparse = {
         reading: {x: rate(own[x], SPARSE) for x in NETWORKS} for reading, own in with_areas.items()
     }
