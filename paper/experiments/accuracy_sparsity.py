@@ -74,6 +74,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
     best = {
         reading: ", ".join(f"{x} {accuracy_text(competitors.rate_of(own[x]))}" for x in NETWORKS)
+        + " %"
         for reading, own in found.items()
     }
 
@@ -109,6 +110,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             reading: ", ".join(
                 (f"{x} " if len(networks) > 1 else "") + sparse_text(own[x]) for x in networks
             )
+            + (" %" if any(own[x] for x in networks) else "")
             for reading, own in sparse.items()
         }
 
@@ -170,7 +172,7 @@ def accuracy_text(own: Rate | None) -> str:
     """Return an accuracy and its standard error as text."""
     if own is None:
         return NEVER
-    return f"{plus_minus(own.estimate)} %"
+    return plus_minus(own.estimate)
 
 
 def sparse_text(own: Rate | None) -> str:
@@ -186,8 +188,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
         for x, own in by_variant(records).items()
     ]
     title = (
-        "Test accuracy (± standard error) at a sparsity area of at least …, λ chosen on validation"
-        f" digits. {GRID_TEXT}. {NEVER} means that no λ gives codes that are this sparse"
+        "Test accuracy (%, ± standard error) at a sparsity area of at least …, λ chosen on"
+        f" validation digits. {GRID_TEXT}. {NEVER} means that no λ gives codes that are this sparse"
     )
     return [Table("accuracy-sparsity", title, ["area", *(f"{a:g}" for a in areas)], rows)]
 

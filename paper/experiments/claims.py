@@ -115,14 +115,22 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """Our numbers, with the symbol of the verdict for each reading if they differ."""
+        """Our numbers, with the symbol of the verdict for each reading if they differ.
+
+        Readings with the same numbers and verdicts are written once.
+        """
         if isinstance(self.here, str):
             return self.here
         verdicts = self.verdicts if self.outcome == DEPENDS else {}
-        parts = []
+        readings: dict[str, list[str]] = {}
         for x, text in self.here.items():
             symbol = f" {SYMBOLS[verdicts[x]]}" if x in verdicts else ""
-            parts.append(f"{x}{symbol}: {text}" if x else text)
+            readings.setdefault(f"{symbol}: {text}" if x else text, []).append(x)
+        every = set(self.here) - {""}
+        parts = [
+            text.removeprefix(": ") if set(own) == every else " and ".join(own) + text
+            for text, own in readings.items()
+        ]
         return "; ".join(parts)
 
     @property

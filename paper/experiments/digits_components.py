@@ -101,10 +101,13 @@ def weak_dependence(found: Cells) -> list[Estimate]:
 
 def few_text(found: Cells) -> str:
     """Return the accuracies of SCNN and Sparsenet with the fewest units, and their best."""
-    return ", ".join(
-        f"{x} {percent(mean(found[x][min(found[x])]))}"
-        f" (best {percent(max(mean(own) for own in found[x].values()))})"
-        for x in GOOD
+    return (
+        ", ".join(
+            f"{x} {100 * mean(found[x][min(found[x])]):.1f}"
+            f" (best {100 * max(mean(own) for own in found[x].values()):.1f})"
+            for x in GOOD
+        )
+        + " %"
     )
 
 

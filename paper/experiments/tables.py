@@ -127,8 +127,9 @@ def plus_minus(estimate: Estimate, digits: int = 1) -> str:
 
 
 def span(values: Iterable[float], form: str) -> str:
-    """Return the smallest and the largest of some values as text."""
-    every = list(values)
+    """Return the smallest and the largest of some values as text, without exponents."""
+    every = [float(f"{value:{form}}") for value in values]
+    form = "g" if form.endswith("g") else form
     low, high = (f"{value:{form}}".replace("-", "−") for value in (min(every), max(every)))
     return low if low == high else f"{low} to {high}" if min(every) < 0 else f"{low}–{high}"
 
