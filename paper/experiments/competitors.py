@@ -264,6 +264,21 @@ def by_start(records: Sequence[Record], by: str) -> dict[str, dict[str, dict[Any
     return {reading: own for reading, own in found.items() if own["SCNN"]}
 
 
+def other_starts(records: Sequence[Record], by: str) -> pd.DataFrame:
+    """Return the accuracies of the networks that start as in the paper, by a setting."""
+    found = by_start(records, by)
+    rows = {f"{x}, weights in [−1, 1]": (PAPER, x) for x in ("SCNN", *COMPETITORS)}
+    rows[ALGORITHM_1] = (BY_ALGORITHM_1, "SCNN")
+    values = [
+        (row, value, accuracy(record))
+        for row, (reading, x) in rows.items()
+        if reading in found
+        for value, own in found[reading][x].items()
+        for record in own
+    ]
+    return collect(values, rows)
+
+
 def with_sparsity(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the runs from weights in [−1, 1] that show how sparse the codes are, by network."""
     found: dict[str, list[Record]] = {}

@@ -22,7 +22,6 @@ from paper.experiments.networks import (
     VARIED,
     add_lines,
     build,
-    encode,
     legend_below,
     network_of,
     parameters_of,
@@ -52,21 +51,13 @@ while the decrease grows. For seed 0, the results with 100 units are the same. W
 training is longer for λ = 0.01 and for λ ≥ 0.4, and for λ ≥ 0.4 the codes are less sparse and more
 accurate than in the records.
 """
-LINEAR = "SCNN, linear"
-VARIANTS: dict[str, dict[str, float]] = {
-    **{network: {} for network in NETWORKS},
-    LINEAR: {"threshold": 0.0},
-    **{baseline: {} for baseline in BASELINES},
-}
-"""The paper's networks, with SCNN's codes soft-thresholded at λ; SCNN with codes X Cᵀ; and the
-baselines."""
+VARIANTS = (*NETWORKS, *BASELINES)
 PAPER_START = "SCNN, weights in [−1, 1]"
 """SCNN started as in the paper, which the chapter on competitors needs."""
 ALGORITHM_1 = "SCNN, Algorithm 1"
 """SCNN started and trained as in the paper, with few λ."""
 ALGORITHM_LAMS = [0.0, 0.03, 0.1, 0.25, 0.6]
 OWN: dict[str, dict[str, Any]] = {
-    **VARIANTS,
     PAPER_START: {"init": "paper"},
     ALGORITHM_1: {"init": "paper", "solver": "paper", "tol": 1e-4},
 }
@@ -96,7 +87,7 @@ def grid_runs(
     """
     group = "digits-components" if side == 14 else "digits-input-size"
     n_lams = {"smoke": 2, "paper": 13}[scale]
-    own = OWN[network]
+    own = OWN.get(network, {})
     settings = {
         "network": network,
         "m": m,
@@ -117,16 +108,12 @@ def grid_runs(
 
 
 def all_runs(scale: Scale, embedded: bool, shapes: Mapping[tuple[int, int], int]) -> list[Run]:
-    """Return the runs of all networks, given the number of repetitions for each (m, side).
-
-    SCNN without a threshold, on which no claim depends, has only the first ``REPETITIONS``.
-    """
+    """Return the runs of all networks, given the number of repetitions for each (m, side)."""
     return [
         run
         for (m, side), repetitions in shapes.items()
         for k in range(repetitions if scale == "paper" else 1)
         for network in VARIANTS
-        if network != LINEAR or k < REPETITIONS
         for run in grid_runs(scale, k, embedded, network, m, side)
     ]
 
@@ -164,10 +151,7 @@ def measure_lam(run: Run, data: Split, lam: float) -> dict[str, float | str]:
     """Return the results of one λ."""
     network = build_for(run, lam)
     fit_seconds = cpu_seconds(lambda: network.fit(data.train))
-    threshold = run.settings.get("own", {}).get("threshold")
-    train, val, test = (
-        encode(network, X, threshold=threshold) for X in (data.train, data.val, data.test)
-    )
+    train, val, test = (network.transform(X) for X in (data.train, data.val, data.test))
     scaling = common_scale if run.settings.get("scale") == "common" else None
     found = svm_errors((train, val, test), data, run.settings["Cs"], scaling)
     return {
@@ -327,10 +311,15 @@ def marked(rows: Sequence[Sequence[str]], ends: pd.DataFrame, mark: str = "*") -
     ]
 
 
-def plot_accuracies(figure: Any, records: Sequence[Record], by: str, label: str) -> None:
-    """Plot the accuracy against a setting. The axis is long enough not to exaggerate."""
+def plot_accuracies(
+    figure: Any, records: Sequence[Record], by: str, label: str, others: pd.DataFrame
+) -> None:
+    """Plot the accuracy against a setting. The axis is long enough not to exaggerate.
+
+    ``others`` are the accuracies of networks that start as in the paper.
+    """
     axes = figure.subplots()
-    add_lines(axes, accuracies(records, by), ends(records, by), shifted=True)
+    add_lines(axes, pd.concat([accuracies(records, by), others]), shifted=True)
     axes.set(xlabel=label, ylabel="test accuracy")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, high - SHORTEST_AXIS), min(1, high))

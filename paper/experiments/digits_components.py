@@ -138,7 +138,8 @@ def figure_records(records: Sequence[Record]) -> list[Record]:
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the accuracy against the number of units."""
-    plot_accuracies(figure, figure_records(records), "m", "units")
+    others = competitors.other_starts(records, "m")
+    plot_accuracies(figure, figure_records(records), "m", "units", others)
 
 
 EXPERIMENT = Experiment(

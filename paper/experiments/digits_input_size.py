@@ -97,7 +97,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the accuracy against the side of the digits."""
-    plot_accuracies(figure, figure_records(records), "side", "side of the digits (pixels)")
+    label, others = "side of the digits (pixels)", competitors.other_starts(records, "side")
+    plot_accuracies(figure, figure_records(records), "side", label, others)
 
 
 EXPERIMENT = Experiment(

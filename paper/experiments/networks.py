@@ -55,7 +55,7 @@ VARIANT_MARKER = "P"
 
 
 def network_of(variant: str) -> str:
-    """Return the network of a variant: that of "SCNN, linear" is SCNN."""
+    """Return the network of a variant: that of "SCNN, Algorithm 1" is SCNN."""
     return variant.partition(",")[0]
 
 
@@ -135,18 +135,17 @@ def add_lines(
 ) -> None:
     """Plot a line for each row of a table of lists: the means, with bars for the deviations.
 
-    Variants are dotted. ``ends`` has the same rows and columns and contains lists of whether λ is
+    ``ends`` has the same rows and columns and contains lists of whether λ is
     at the end of its grid; these points have open markers. ``shifted`` lines are moved
     sideways, so that their bars do not cover each other. This is for lines that are almost level.
     If others were moved, they would seem to be higher or lower.
     """
     gaps = np.diff(np.asarray(lists.columns, dtype=float))
-    width = 0.08 * gaps.min() if shifted and len(gaps) else 0.0
+    width = gaps.min() * min(0.08, 0.5 / len(lists)) if shifted and len(gaps) else 0.0
     shifts = width * (np.arange(len(lists)) - (len(lists) - 1) / 2)
     marked = False
     for shift, (variant, row) in zip(shifts, lists.iterrows(), strict=True):
         row = row.dropna()
-        base = network_of(str(variant))
         style = style_of(str(variant)) | {"markersize": 5.5}
         axes.errorbar(
             np.asarray(row.index, dtype=float) + shift,
@@ -154,7 +153,7 @@ def add_lines(
             row.map(deviation) if row.map(len).max() > 1 else None,
             label=variant,
             capsize=2.5,
-            linestyle=":" if variant != base else "--" if variant in BASELINES else "-",
+            linestyle=line_of(str(variant)),
             **style,
         )
         if ends is not None:
@@ -165,6 +164,13 @@ def add_lines(
     if marked:
         axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
     axes.set_xticks(list(lists.columns), [f"{x:g}" for x in lists.columns])
+
+
+def line_of(variant: str) -> str:
+    """Return the style of a line: solid for networks, dashed for baselines, dotted for variants."""
+    if variant.endswith("Algorithm 1"):
+        return "-."
+    return ":" if variant != network_of(variant) else "--" if variant in BASELINES else "-"
 
 
 def legend_below(figure: Any, axes: Any) -> None:

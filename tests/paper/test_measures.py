@@ -152,7 +152,7 @@ def test_codes_of_the_paper_are_those_of_the_trained_encoder() -> None:
     The D step of that code stopped elsewhere within its tolerance.
     """
     X = load_digits().data[:700] / 8 - 1
-    scnn = networks.build("SCNN, linear", 30, 0.1, 0, tol=1e-2, threshold=0.0).fit(X[:500])
+    scnn = networks.build("SCNN", 30, 0.1, 0, tol=1e-2, threshold=0.0).fit(X[:500])
     linear = networks.encode(scnn, X[500:], threshold=0.0)
     assert_allclose(np.abs(linear).sum(), 3071.885127291168, rtol=1e-4)
     assert_allclose(np.square(scnn.inverse_transform(linear)).sum(), 7373.024300942048, rtol=1e-4)
