@@ -19,18 +19,16 @@ from paper.experiments.claims import (
 )
 from paper.experiments.digits import (
     GOOD,
-    GRID_TEXT,
     MORE_REPETITIONS,
     OTHERS,
     VARIANTS,
     all_runs,
-    at_end_of_grid,
     chosen,
     difference,
     rate,
     with_all_lams,
 )
-from paper.experiments.networks import CHOSEN_LABEL, END_LABEL, NETWORKS, legend_below, style_of
+from paper.experiments.networks import CHOSEN_LABEL, NETWORKS, legend_below, style_of
 from paper.experiments.tables import Experiment, Table, percent, plus_minus
 
 SPARSE = 0.8
@@ -184,20 +182,14 @@ def tables(records: Sequence[Record]) -> list[Table]:
     """Return the table of accuracies for several minimum sparsity areas."""
     areas = [0.0, 0.5, 0.7, 0.8, 0.9, 0.95]
     rows = [
-        [x, *(marked_accuracy(own, area) for area in areas)]
+        [x, *(accuracy_text(rate(own, area)) for area in areas)]
         for x, own in by_variant(records).items()
     ]
     title = (
         "Test accuracy (%, ± standard error) at a sparsity area of at least …, λ chosen on"
-        f" validation digits. {GRID_TEXT}. {NEVER} means that no λ gives codes that are this sparse"
+        f" validation digits. {NEVER} means that no λ gives codes that are this sparse"
     )
     return [Table("accuracy-sparsity", title, ["area", *(f"{a:g}" for a in areas)], rows)]
-
-
-def marked_accuracy(records: Sequence[Record], area: float) -> str:
-    """Return an accuracy as text, with a * if a chosen λ is at the end of its grid."""
-    mark = "*" if any(at_end_of_grid(record, area) for record in records) else ""
-    return accuracy_text(rate(records, area)) + mark
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
@@ -211,8 +203,6 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
         add_chosen_lam(above, x, own)
     dark: dict[str, Any] = {"color": "#555555", "markersize": 7.5, "linestyle": ""}
     above.plot([], [], "o", label=CHOSEN_LABEL, **dark)
-    if any(at_end_of_grid(record) for own in found.values() for record in own):
-        above.plot([], [], "o", label=END_LABEL, markerfacecolor="white", **dark)
     for axes in (above, below):
         axes.axhline(ACCURATE, color="#999999", linewidth=0.8)
         axes.axvline(SPARSE, color="#999999", linewidth=0.8)
@@ -235,18 +225,14 @@ def add_all_lams(axes: Any, x: str, records: Sequence[Record], *, bars: bool) ->
 
 
 def add_chosen_lam(axes: Any, x: str, records: Sequence[Record]) -> None:
-    """Plot one point for the λ that are chosen on the samples: the mean, with bars.
-
-    It is open if λ is at the end of its grid for one of the samples.
-    """
+    """Plot one point for the λ that are chosen on the samples: the mean, with bars."""
     area, accuracy = (
         np.array([record[name][chosen(record)] for record in records])
         for name in ("sparsity_area", "test_accuracy")
     )
-    is_open = any(at_end_of_grid(record) for record in records)
-    style = style_of(x) | ({"markerfacecolor": "white"} if is_open else {})
-    style |= {"markersize": 7.5, "elinewidth": 1.2, "linestyle": "", "zorder": 3, "label": x}
-    axes.errorbar(area.mean(), accuracy.mean(), **deviations(area, accuracy), **style)
+    style = style_of(x) | {"markersize": 7.5, "elinewidth": 1.2, "linestyle": "", "zorder": 3}
+    errors = deviations(area, accuracy)
+    axes.errorbar(area.mean(), accuracy.mean(), label=x, **errors, **style)
 
 
 def deviations(area: Any, accuracy: Any) -> dict[str, Any]:

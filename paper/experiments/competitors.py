@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,7 +25,6 @@ from paper.experiments.digits import (
     cells,
     chosen_accuracy,
     grid_runs,
-    marked,
     rate,
     short,
     with_all_lams,
@@ -34,7 +33,6 @@ from paper.experiments.features import decode_wrong, svm_errors
 from paper.experiments.networks import NETWORKS, RAW, VARIED, build, parameters_of
 from paper.experiments.tables import (
     Table,
-    at_end,
     collect,
     mean_and_deviation,
     table_of,
@@ -171,21 +169,6 @@ def accuracy(record: Record) -> float:
     return found
 
 
-def ends(records: Sequence[Record], name: str, tried: str) -> pd.DataFrame:
-    """Return for all repetitions whether a chosen parameter is at the end of the values tried.
-
-    ``name`` is its name in the results and ``tried`` that of its values in the settings.
-    """
-
-    def is_end(record: Record) -> bool:
-        if record.run.group != GROUP:
-            return False
-        best = int(np.argmax(record["val_accuracy"]))
-        return at_end(record[name][best], record[tried])
-
-    return by_row_and_shape(records, is_end)
-
-
 def with_joined_lams(records: Sequence[Record]) -> list[Record]:
     """Return the records, those of the figures with the λ of all their runs."""
     studied = [record for record in records if record.run.group == GROUP]
@@ -231,13 +214,9 @@ def tables(records: Sequence[Record]) -> list[Table]:
         "Test accuracy (%) of ASCNN and SAANN by start, optimiser and passes; learning rate and the"
         " SVM's C chosen on validation digits"
     )
-    records = with_joined_lams(records)
-    found = accuracies(records)
-    table = table_of(
-        "competitors", title, "network", found, lambda v: mean_and_deviation(v, ".1f", 100)
-    )
-    rows = marked(table.rows, ends(records, "learning_rate", "rates"))
-    return [replace(table, rows=marked(rows, ends(records, "C", "Cs"), "†"))]
+    found = accuracies(with_joined_lams(records))
+    cell = partial(mean_and_deviation, form=".1f", unit=100)
+    return [table_of("competitors", title, "network", found, cell)]
 
 
 def by_start(records: Sequence[Record], by: str) -> dict[str, dict[str, dict[Any, list[Record]]]]:

@@ -29,7 +29,6 @@ from paper.experiments.networks import (
 )
 from paper.experiments.tables import (
     Table,
-    at_end,
     collect,
     mean_and_deviation,
     table_of,
@@ -176,7 +175,6 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 SHORTEST_AXIS = 0.1
 """The smallest range of accuracies that figures show."""
-GRID_TEXT = "A * marks accuracies for which λ is the last of its grid, or the first if it is not 0"
 
 
 def with_all_lams(records: Sequence[Record]) -> list[Record]:
@@ -221,12 +219,6 @@ def chosen_accuracy(record: Record, min_area: float = 0.0) -> float | None:
     """Return the test accuracy with the λ that is chosen on validation digits, if there is one."""
     best = chosen(record, min_area)
     return None if best is None else float(record["test_accuracy"][best])
-
-
-def at_end_of_grid(record: Record, min_area: float = 0.0) -> bool:
-    """Return whether the chosen λ is the smallest or the largest of several, except 0."""
-    best, lams = chosen(record, min_area), record["lams"]
-    return best is not None and lams[best] > 0 and len(lams) > 1 and at_end(lams[best], lams)
 
 
 def chosen_hits(record: Record, min_area: float = 0.0) -> Any:
@@ -286,29 +278,10 @@ def accuracies(records: Sequence[Record], by: str) -> pd.DataFrame:
     )
 
 
-def ends(records: Sequence[Record], by: str) -> pd.DataFrame:
-    """Return for all repetitions whether the chosen λ is at the end of its grid."""
-    return collect(
-        ((r["network"], r[by], at_end_of_grid(r)) for r in with_all_lams(records)), VARIANTS
-    )
-
-
 def accuracy_table(records: Sequence[Record], by: str, name: str, title: str, corner: str) -> Table:
     """Return the table of accuracies in per cent, by network and a setting."""
-    table = table_of(
-        name, title, corner, accuracies(records, by), lambda v: mean_and_deviation(v, ".1f", 100)
-    )
-    rows = marked(table.rows, ends(records, by))
-    return Table(name, f"{title}. {GRID_TEXT}", table.columns, rows)
-
-
-def marked(rows: Sequence[Sequence[str]], ends: pd.DataFrame, mark: str = "*") -> list[list[str]]:
-    """Return the rows of a table with a mark in each cell for which one of ``ends`` is true."""
-    marks = ends.map(lambda v: mark if isinstance(v, list) and any(v) else "")
-    return [
-        [row[0], *(cell + mark for cell, mark in zip(row[1:], own, strict=True))]
-        for row, own in zip(rows, marks.to_numpy(), strict=True)
-    ]
+    found = accuracies(records, by)
+    return table_of(name, title, corner, found, lambda v: mean_and_deviation(v, ".1f", 100))
 
 
 def plot_accuracies(

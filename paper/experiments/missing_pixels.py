@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,6 @@ from paper.experiments.tables import (
     Experiment,
     Table,
     collect,
-    end_mark,
     mean_and_deviation,
     percent,
     span,
@@ -280,38 +279,17 @@ def ratio_of(found: pd.DataFrame, one: str, other: str, level: float) -> Estimat
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return the table of test errors and of the chosen λ."""
-    title = (
-        "RMS error of test patches with missing pixels, λ chosen on validation patches. A * marks"
-        " the first or the last λ of the grid"
-    )
+    title = "RMS error of test patches with missing pixels, λ chosen on validation patches"
     records = by_reading(records)[SCALED]
     found = errors(records).rename(columns=lambda level: percent(level, 0))
     table = table_of(
         "missing-pixels", title, "missing", found, lambda v: mean_and_deviation(v, ".4f")
     )
-    chosen = collect(chosen_lams(records), VARIANTS)
+    pairs = ((r, zip(r["levels"], r["chosen"], strict=True)) for r in records)
+    values = ((r["network"], level, f"{x['lam']:g}") for r, own in pairs for level, x in own)
+    chosen = collect(values, VARIANTS)
     lams = [[f"λ of {x}", *(", ".join(cell) for cell in row)] for x, row in chosen.iterrows()]
     return [Table(table.name, title, table.columns, [*table.rows, *lams])]
-
-
-def chosen_lams(records: Sequence[Record]) -> Iterator[tuple[str, float, str]]:
-    """Yield the chosen λ as text, by network and fraction of missing pixels.
-
-    A * marks the ends of all λ that were tried in any repetition.
-    """
-    tried: dict[str, set[float]] = {}
-    for r in records:
-        tried.setdefault(r["network"], set()).update(r["lams"])
-    for r in records:
-        for level, best in zip(r["levels"], r["chosen"], strict=True):
-            mark = end_mark(best["lam"], tried[r["network"]])
-            yield r["network"], level, f"{best['lam']:.3g}{mark}"
-
-
-def ends(records: Sequence[Record]) -> pd.DataFrame:
-    """Return for all repetitions whether the chosen λ is at the end of its grid."""
-    found = ((x, level, text.endswith("*")) for x, level, text in chosen_lams(records))
-    return collect(found, VARIANTS)
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
@@ -319,9 +297,9 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
     records = by_reading(records)[SCALED]
     figure.set_size_inches(6.4, 6.4)
     panels = figure.subplots(2, sharex=True)
-    add_lines(panels[0], errors(records), ends(records))
+    add_lines(panels[0], errors(records))
     panels[0].set(ylabel="RMS error", ylim=(0, None))
-    add_lines(panels[1], ratios(records), ends(records), shifted=True)
+    add_lines(panels[1], ratios(records), shifted=True)
     panels[1].set(ylabel="RMS error / that of SCNN", xlabel="fraction of missing pixels")
     legend_below(figure, panels[0])
 

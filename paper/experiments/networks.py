@@ -48,7 +48,6 @@ COLOURS = {
 }
 """The colours of Okabe and Ito, which colour-blind readers can tell apart, and a dark grey."""
 CHOSEN_LABEL = "large: chosen λ"
-END_LABEL = "open: λ at the end of its grid"
 MARKERS = {"SCNN": "o", "ASCNN": "s", "SAANN": "^", "Sparsenet": "D", "PCA": "x", RAW: "*"}
 VARIANT_MARKER = "P"
 """A marker that can be open, for all variants of networks."""
@@ -130,23 +129,17 @@ def wide_lams(variant: str, n: int) -> list[float]:
     return list(grids.get(name, LAMS))[:n]
 
 
-def add_lines(
-    axes: Any, lists: pd.DataFrame, ends: pd.DataFrame | None = None, shifted: bool = False
-) -> None:
+def add_lines(axes: Any, lists: pd.DataFrame, shifted: bool = False) -> None:
     """Plot a line for each row of a table of lists: the means, with bars for the deviations.
 
-    ``ends`` has the same rows and columns and contains lists of whether λ is
-    at the end of its grid; these points have open markers. ``shifted`` lines are moved
-    sideways, so that their bars do not cover each other. This is for lines that are almost level.
-    If others were moved, they would seem to be higher or lower.
+    ``shifted`` lines are moved sideways, so that their bars do not cover each other. This is for
+    lines that are almost level. If others were moved, they would seem to be higher or lower.
     """
     gaps = np.diff(np.asarray(lists.columns, dtype=float))
     width = gaps.min() * min(0.08, 0.5 / len(lists)) if shifted and len(gaps) else 0.0
     shifts = width * (np.arange(len(lists)) - (len(lists) - 1) / 2)
-    marked = False
     for shift, (variant, row) in zip(shifts, lists.iterrows(), strict=True):
         row = row.dropna()
-        style = style_of(str(variant)) | {"markersize": 5.5}
         axes.errorbar(
             np.asarray(row.index, dtype=float) + shift,
             row.map(np.mean),
@@ -154,15 +147,9 @@ def add_lines(
             label=variant,
             capsize=2.5,
             linestyle=line_of(str(variant)),
-            **style,
+            markersize=5.5,
+            **style_of(str(variant)),
         )
-        if ends is not None:
-            at = [x for x in row.index if any(ends.loc[variant, x])]
-            marked = marked or bool(at)
-            style = style | {"markerfacecolor": "white", "linestyle": "", "zorder": 3}
-            axes.plot(np.array(at, dtype=float) + shift, row[at].map(np.mean), **style)
-    if marked:
-        axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
     axes.set_xticks(list(lists.columns), [f"{x:g}" for x in lists.columns])
 
 
@@ -174,13 +161,13 @@ def line_of(variant: str) -> str:
 
 
 def legend_below(figure: Any, axes: Any) -> None:
-    """Add a legend below the axes, where it hides no data. Remarks about markers come last.
+    """Add a legend below the axes, where it hides no data. The remark about markers comes last.
 
     It has at most four entries in a row, or three if one is long, and about the same number of
     entries in all rows.
     """
     found = zip(*axes.get_legend_handles_labels(), strict=True)
-    entries = sorted(found, key=lambda entry: entry[1] in (CHOSEN_LABEL, END_LABEL))
+    entries = sorted(found, key=lambda entry: entry[1] == CHOSEN_LABEL)
     handles, labels = zip(*entries, strict=True)
     n_rows = math.ceil(len(entries) / (3 if max(map(len, labels)) > 20 else 4))
     n_columns = math.ceil(len(entries) / n_rows)

@@ -19,7 +19,6 @@ from paper.experiments.missing_pixels import (
     UNSCALED,
     VARIANTS,
     by_reading,
-    ends,
 )
 from paper.experiments.networks import NETWORKS
 from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent, span
@@ -120,34 +119,29 @@ def sparsity_table(records: Sequence[Record], name: str, pixels: str) -> Table:
     """Return the sparsity at some thresholds, with 10 % and 50 % of the pixels missing."""
     at = [0.0, 0.01, 0.1, 0.2, 0.3, 0.5]
     where = [int(np.argmin(np.abs(THRESHOLDS - t))) for t in at]
-    marks = ends(records).map(lambda found: "*" if any(found) else "")
     rows = [
         [
-            f"{x}, {percent(LEVELS[level], 0)} missing{marks.loc[x, LEVELS[level]]}",
+            f"{x}, {percent(LEVELS[level], 0)} missing",
             *(mean_and_deviation(s[:, level, k], ".3f") for k in where),
         ]
         for x, s in curves(records).items()
         for level in (0, len(LEVELS) - 1)
     ]
-    title = f"Fraction of coefficients u with |u| ≤ Th ({pixels}). A * marks ends of the grid of λ"
+    title = f"Fraction of coefficients u with |u| ≤ Th ({pixels})"
     return Table(name, title, ["threshold Th", *(f"{t:g}" for t in at)], rows)
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot one panel per network and one line per fraction of missing pixels.
-
-    Lines are dashed if λ is at the end of its grid. Bands show the deviations.
-    """
+    """Plot one panel per network, one line per fraction of missing pixels, and the deviations."""
     records = by_reading(records)[SCALED]
-    found, at = curves(records), ends(records)
+    found = curves(records)
     figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
     styles = line_styles()
     for axes, (x, lines) in zip(panels, found.items(), strict=False):
-        for k, level in enumerate(LEVELS):
+        for k in range(len(LEVELS)):
             mean = lines[:, k].mean(axis=0)
-            line = styles[k] | {"linestyle": "--" if any(at.loc[x, level]) else "-"}
-            axes.plot(THRESHOLDS, mean, **line)
+            axes.plot(THRESHOLDS, mean, **styles[k])
             if len(lines) > 1:
                 width = lines[:, k].std(axis=0, ddof=1)
                 band = {"color": styles[k]["color"], "alpha": 0.2, "linewidth": 0}
@@ -162,8 +156,6 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
     last.axis("off")
     for k, level in enumerate(LEVELS):
         last.plot([], [], label=f"{percent(level, 0)} missing", **styles[k])
-    if at.map(any).to_numpy().any():
-        last.plot([], [], "--", color="#555555", label="λ at the end\nof its grid")
     last.legend(loc="center", fontsize=11)
 
 

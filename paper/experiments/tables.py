@@ -103,18 +103,6 @@ def deviation(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def at_end(value: float, tried: Iterable[float]) -> bool:
-    """Return whether a chosen value is the smallest or the largest of those that were tried."""
-    every = list(tried)
-    return value <= min(every) or value >= max(every)
-
-
-def end_mark(value: float, tried: Iterable[float]) -> str:
-    """Return the * that marks a chosen value at the end of its grid, if it has several values."""
-    every = set(tried)
-    return "*" if len(every) > 1 and at_end(value, every) else ""
-
-
 def points(fraction: float) -> str:
     """Return a difference of fractions in percentage points: 0.123 is "12.3 points"."""
     return f"{100 * fraction:.1f} points".replace("-", "−")

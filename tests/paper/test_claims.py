@@ -20,7 +20,7 @@ from paper.experiments.claims import (
     verdict_of_ordering,
 )
 from paper.experiments.features import encode_predictions
-from paper.experiments.tables import at_end, best_repetitions, span
+from paper.experiments.tables import best_repetitions, span
 from scipy.stats import norm
 
 
@@ -160,13 +160,6 @@ def test_errors_of_means_and_medians(rng: np.random.Generator) -> None:
     assert difference.error == pytest.approx(0.5)
 
 
-def test_ends_of_a_grid() -> None:
-    assert at_end(0.1, [0.5, 0.1, 0.3])
-    assert at_end(0.5, [0.5, 0.1, 0.3])
-    assert not at_end(0.3, [0.5, 0.1, 0.3])
-    assert at_end(0.3, [0.3]), "if one value was tried, nothing beyond it was"
-
-
 def units_record(m: int, test: float, seed: int = 0, lam: float = 0.5, val: float = 0.02) -> Record:
     settings = {"m": m, "lam": lam, "n": [50_000, 10_000, 10_000], "Cs": {"plain": [1.0]}}
     svm = {"val_error": val, "test_error": test, "C": 1.0, "zeros": 0.8}
@@ -263,18 +256,3 @@ def test_methods_are_compared_on_shared_repetitions() -> None:
     one = [digit_record("SCNN", 25, 0.8, seed) for seed in (0, 2)]
     other = [digit_record("ASCNN", 25, a, seed) for a, seed in ((0.6, 2), (0.1, 1))]
     assert digits.difference(one, other).value == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(("best", "marked"), [(0, True), (1, False), (2, True)])
-def test_accuracies_with_lambda_at_the_end_of_its_grid_are_marked(best: int, marked: bool) -> None:
-    records = []
-    for x in networks.NETWORKS:
-        record = digit_record(x, 25, 0.8)
-        val = [0.9 if k == best and x == "SAANN" else 0.5 - 0.1 * (k != 1) for k in range(3)]
-        result = {**record.result, "val_accuracy": val, "test_accuracy": [0.8] * 3}
-        records.append(Record(record.run, result, 1.0, {}))
-    table = digits.accuracy_table(records, "m", "t", "T", "units")
-    cells = {row[0]: row[1] for row in table.rows}
-    assert cells["SAANN"] == ("80.0*" if marked else "80.0")
-    assert cells["SCNN"] == "80.0"
-    assert digits.ends(records, "m").loc["SAANN", 25] == [marked]
