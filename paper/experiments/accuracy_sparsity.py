@@ -129,8 +129,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         ),
         *(
             claim(
-                f"{x} is accurate and sparse (more than {percent(ACCURATE, 0)} at a sparsity area"
-                f" of at least {SPARSE}).",
+                f"{x} is accurate (> {percent(ACCURATE, 0)}) and sparse (area ≥ {SPARSE}).",
                 "> 80 %",
                 here(x),
                 lambda reading, x=x: within(reading, ACCURATE, 1, x),
@@ -139,14 +138,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             for x in GOOD
         ),
         claim(
-            f"When they are that sparse, ASCNN and SAANN stay below {percent(ACCURATE, 0)}.",
+            f"ASCNN and SAANN stay below {percent(ACCURATE, 0)} when they are that sparse.",
             "< 80 %",
             here(*OTHERS),
             lambda reading: within(reading, 0, ACCURATE, *OTHERS),
             verdict_of_number,
         ),
         claim(
-            "SCNN is the best compromise: the most accurate network that is that sparse.",
+            "SCNN is the most accurate network that is that sparse.",
             "SCNN",
             "as above",
             best_when_sparse,

@@ -11,8 +11,9 @@ import numpy as np
 from scipy.stats import norm
 
 REPRODUCED, BETTER, TIE = "reproduced", "differs (better)", "tie"
-NOT_REPRODUCED, DEPENDS, NOT_JUDGED = "not reproduced", "depends", "not judged"
+NOT_REPRODUCED, DEPENDS, NOT_JUDGED = "not reproduced", "depends on a choice", "not judged"
 SYMBOLS = {REPRODUCED: "✓", BETTER: "+", TIE: "=", NOT_REPRODUCED: "✗", DEPENDS: "?"}
+OUTCOMES = (REPRODUCED, BETTER, TIE, NOT_REPRODUCED, NOT_JUDGED, DEPENDS)
 N_ERRORS = 2
 
 
@@ -141,15 +142,13 @@ class Claim:
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """Return the number of claims by outcome, in a sentence."""
+    """Return the number of claims by outcome, and by choice, in a sentence."""
     n = Counter(claim.outcome for claim in claims)
-    unjudged = f", not judged: {n[NOT_JUDGED]}" if n[NOT_JUDGED] else ""
-    return (
-        f"Of {len(claims)} claims of the paper, reproduced: {n[REPRODUCED]}, different in our"
-        f" favour: {n[BETTER]}, ties: {n[TIE]}, not reproduced: {n[NOT_REPRODUCED]}, and dependent"
-        " on a choice that the paper leaves open or that we made differently:"
-        f" {n[DEPENDS]}{unjudged}."
-    )
+    choices = Counter(claim.choice for claim in claims if claim.outcome == DEPENDS)
+    by_choice = ", ".join(f"{choice} {k}" for choice, k in choices.most_common())
+    counts = [f"{outcome} {n[outcome]}" for outcome in OUTCOMES if n[outcome]]
+    text = f"Claims of the paper: {len(claims)}; {', '.join(counts)}"
+    return f"{text} ({by_choice})." if by_choice else f"{text}."
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
     return [
         Claim(
-            "SCNN and Sparsenet do not depend on the size of the input (from 14×14 to 28×28 pixels,"
-            f" at most {points(COMPARABLE)}).",
+            "SCNN and Sparsenet do not depend on the size of the digits (they lose at most"
+            f" {points(COMPARABLE)} with 28×28 pixels).",
             "not affected",
             here(GOOD),
             {
@@ -69,7 +69,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             competitors.CHOICE,
         ),
         Claim(
-            "ASCNN and SAANN depend strongly on it: they lose more than SCNN and Sparsenet.",
+            "ASCNN and SAANN depend strongly on it: they lose more.",
             "strong dependence",
             here(OTHERS),
             {

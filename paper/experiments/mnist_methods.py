@@ -373,7 +373,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     best_errors = {x: percent(own.mean, 2) for x, own in scnn.items()}
 
     def others(names: Sequence[str]) -> str:
-        return ", ".join(f"{x} {percent(error[x].mean, 2)}" for x in names)
+        return "against " + ", ".join(f"{100 * error[x].mean:.2f}" for x in names) + " %"
 
     def similar(name: str, label: str, paper: str) -> Claim:
         return Claim(

@@ -71,8 +71,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             CHOICE,
         ),
         Claim(
-            "SCNN is at least as sparse as the others at each noise level (mean over thresholds;"
-            f" at most {EQUAL} lower).",
+            "SCNN is at least as sparse as the others (mean over thresholds; at most"
+            f" {EQUAL} lower).",
             "at least equal",
             here(means),
             every(

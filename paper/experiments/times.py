@@ -209,15 +209,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
     found = [
         Claim(
-            "SCNN learns faster than the others with every number of units.",
+            "SCNN learns fastest with every number of units.",
             "faster",
             {x: ratios_text(own) for x, own in learned.items()},
             {x: slower_by(own) for x, own in learned.items()},
             choice="length",
         ),
         Claim(
-            "Sparsenet takes an order of magnitude longer to code new digits (5 to 20 times as long"
-            " as the slowest of the others).",
+            "Sparsenet takes an order of magnitude longer to code than the slowest of the others.",
             "10 times",
             {
                 x: f"{span((ratio.value for ratio in own.values()), '.2g')} times"
@@ -228,7 +227,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "length",
         ),
         Claim(
-            "SCNN codes new digits faster than the others with every number of units.",
+            "SCNN codes fastest with every number of units.",
             "faster",
             {x: ratios_text(own) for x, own in coded.items()},
             {x: slower_by(own) for x, own in coded.items()},

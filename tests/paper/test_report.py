@@ -65,6 +65,4 @@ def test_parts_of_a_page_are_replaced() -> None:
 
 def test_tables_are_written_as_markdown() -> None:
     table = Table("t", "Title", ["a", "b"], [["|u|", "1,5"]], "MNIST")
-    assert (
-        to_markdown(table) == "Title. Data: MNIST.\n\n| a | b |\n| --- | --- |\n| \\|u\\| | 1,5 |\n"
-    )
+    assert to_markdown(table) == "Title. Data: MNIST.\n\n|a|b|\n|---|---|\n|\\|u\\||1,5|\n"
