@@ -118,7 +118,7 @@ class Claim:
     def text(self) -> str:
         """Our numbers, with the symbol of the verdict for each reading if they differ.
 
-        Readings with the same numbers and verdicts are written once.
+        Readings with the same numbers and verdicts are written once, and a unit after the last one.
         """
         if isinstance(self.here, str):
             return self.here
@@ -132,6 +132,9 @@ class Claim:
             text.removeprefix(": ") if set(own) == every else " and ".join(own) + text
             for text, own in readings.items()
         ]
+        for unit in (" %", " times", " points", " points behind"):
+            if all(part.endswith(unit) for part in parts):
+                parts = [part.removesuffix(unit) for part in parts[:-1]] + parts[-1:]
         return "; ".join(parts)
 
     @property

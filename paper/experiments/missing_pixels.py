@@ -59,8 +59,9 @@ UNSCALED_LAMS: dict[str, list[float]] = {
     "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
 }
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALED, UNSCALED, FROM_PAPER = "scaled", "pixels in [0, 1]", "[−1, 1]"
-"""The readings of the paper: scaled patches and weights, scaled weights, or scaled patches."""
+SCALED, UNSCALED, FROM_PAPER = "scaled", "unscaled", "[−1, 1]"
+"""The readings of the paper: scaled patches and weights; scaled weights and pixels in [0, 1]; and
+scaled patches and weights in [−1, 1]."""
 CHOICE = "start or pixels"
 PAPER_START = ", weights in [−1, 1]"
 """The end of the names of networks that start as in the paper. Sparsenet does so always."""

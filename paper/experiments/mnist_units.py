@@ -19,6 +19,7 @@ from paper.experiments.tables import (
     Table,
     best_repetitions,
     percent,
+    plus_minus,
 )
 from paper.networks.scnn import stopped_encoders
 from paper.samples import Samples, Split
@@ -322,9 +323,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return the table of the errors in the paper and here, and that of other networks."""
     sizes = sorted({record["m"] for record in records})
-    paper = ["the paper", *(percent(PAPER[m]) if m in PAPER else "" for m in sizes)]
-    title = "Test error (± standard error) by number of units"
-    columns = ["units", *map(str, sizes)]
+    paper = ["the paper", *(f"{100 * PAPER[m]:.1f}" if m in PAPER else "" for m in sizes)]
+    title = "Test error (%, ± standard error) by number of units"
+    columns = ["error (%) by units", *map(str, sizes)]
     judged, improved = (table_rows(records, rows, sizes) for rows in (READINGS | OTHERS, IMPROVED))
     found = [Table("mnist-units", title, columns, [paper, *judged])]
     if improved:
@@ -340,7 +341,7 @@ def table_rows(
 ) -> list[list[str]]:
     """Return the errors of some rows."""
     return [
-        [row, *(error_text(error_rate_of(best[m])) if m in best else "" for m in sizes)]
+        [row, *(plus_minus(error_rate_of(best[m]).estimate, 2) if m in best else "" for m in sizes)]
         for row, best in best_of_rows(records, rows).items()
     ]
 
