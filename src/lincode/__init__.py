@@ -10,7 +10,7 @@ from lincode.index import SparseIndex
 from lincode.io import load, save
 from lincode.training.loop import Iteration
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "SCNN",
