@@ -1,6 +1,5 @@
 """lincode: sparse codes that cost one matrix product."""
 
-from lincode.core.threshold import soft_threshold
 from lincode.denoise import denoise
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
@@ -25,7 +24,6 @@ __all__ = [
     "load_sae",
     "save",
     "scnn_path",
-    "soft_threshold",
     "sparse_encode",
     "to_onnx",
 ]
