@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from lincode.core.arrays import Array
@@ -24,17 +23,22 @@ from lincode.estimators.sparse_encode import SparseCoder
 from lincode.exceptions import InvalidInputError, MissingDependencyError
 
 ENCODERS = (SCNN, MiniBatchSCNN, SparseCoder)
-WEIGHTS = {"saelens": "sae_weights.safetensors", "sparsify": "sae.safetensors"}
 CONFIG = "cfg.json"
-DEFAULTS: dict[str, tuple[Any, ...]] = {
+WEIGHTS = {"saelens": "sae_weights.safetensors", "sparsify": "sae.safetensors"}
+SAELENS = {"dtype": "float32", "device": "cpu", "apply_b_dec_to_input": True}
+SAELENS |= {"normalize_activations": "none", "metadata": {"sae_lens_version": "6.0.0"}}
+SPARSIFY = {"activation": "topk", "normalize_decoder": False, "transcode": False}
+ACCEPTED: dict[str, tuple[Any, ...]] = {
+    "architecture": (None, "standard", "topk", "abstopk", "jumprelu"),
     "normalize_activations": (None, "none"),
     "reshape_activations": (None, "none"),
-    "rescale_acts_by_decoder_norm": (None, False),
     "activation": (None, "topk"),
     "skip_connection": (None, False),
     "transcode": (None, False),
 }
 """The values of options of these formats that ``load_sae`` accepts; None means not given."""
+LEAST_THRESHOLD = 1e-12
+"""It replaces thresholds of 0 if units have different thresholds, by which codes are divided."""
 
 
 def to_onnx(
@@ -47,7 +51,8 @@ def to_onnx(
     """Convert a fitted estimator, or a pipeline that contains one, to an ONNX model.
 
     The encoder becomes one matrix product and a threshold, which onnxruntime and other runtimes
-    compute without Python packages. The codes are those of ``transform``, except for rounding.
+    compute without Python packages. The codes are those of ``transform``, except for rounding. They
+    are dense, and NaN for a sample with a missing entry, which is not predicted.
 
     Parameters
     ----------
@@ -71,17 +76,9 @@ def to_onnx(
         Its method ``SerializeToString`` returns the contents of an ONNX file. The input of an
         estimator of lincode is called "X" and the output "codes".
 
-    Notes
-    -----
-    Missing entries are not predicted: the code of a sample with NaN is NaN. With
-    ``sparse_output=True`` the codes are still dense.
-
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> import lincode
-    >>> X = load_digits().data / 16
-    >>> scnn = lincode.SCNN(20, random_state=0).fit(X)
     >>> onnx_model = lincode.to_onnx(scnn)  # doctest: +SKIP
     >>> import onnxruntime  # doctest: +SKIP
     >>> session = onnxruntime.InferenceSession(onnx_model.SerializeToString())  # doctest: +SKIP
@@ -93,37 +90,32 @@ def to_onnx(
         raise MissingDependencyError(
             "conversion to ONNX needs skl2onnx; install it with: pip install 'lincode[onnx]'"
         ) from error
-    _register_converters()
+    for encoder in ENCODERS:  # calling it again has no further effect
+        name = f"Lincode{encoder.__name__}"
+        skl2onnx.update_registered_converter(encoder, name, _set_output_type, _convert)
     if hasattr(model, "to_local"):  # trained on a cluster
         model = model.to_local()
     check_is_fitted(model)
     arguments: dict[str, Any] = {"target_opset": target_opset, "options": options}
     if isinstance(model, ENCODERS):
-        C = layers_of(model).C
-        arguments |= {"initial_types": [("X", _input_type(C if X is None else X, C.shape[1]))]}
-        arguments |= {"final_types": [("codes", None)]}
-    elif X is None:
-        kind = _input_type(np.zeros(0, np.float32), model.n_features_in_)
-        arguments |= {"initial_types": [("X", kind)]}
-    else:
-        first = np.zeros((1, X.shape[1]), X.dtype) if issparse(X) else X[:1]
-        arguments |= {"X": first if hasattr(X, "iloc") else np.asarray(first)}
+        C, _, _ = _layers(model)
+        like = C if X is None else X if hasattr(X, "dtype") else np.asarray(X)
+        X = np.zeros((1, C.shape[1]), np.float32 if like.dtype == np.float32 else np.float64)
+        arguments["final_types"] = [("codes", None)]
+    elif X is None or issparse(X):
+        n_features, dtype = (
+            (model.n_features_in_, np.float32) if X is None else (X.shape[1], X.dtype)
+        )
+        X = np.zeros((1, n_features), dtype)
+    elif not hasattr(X, "iloc"):
+        X = np.asarray(X[:1])
     if options is None and is_classifier(model):
         arguments["options"] = {"zipmap": False}
-    return skl2onnx.to_onnx(model, **arguments)
+    return skl2onnx.to_onnx(model, X[:1], **arguments)
 
 
-@dataclass(frozen=True)
-class Layers:
-    """Codes U = f(X Cᵀ), where f is a threshold, possibly with separate columns for both signs."""
-
-    C: Array
-    thresholding: Thresholding
-    split_sign: bool
-
-
-def layers_of(model: Any) -> Layers:
-    """Return the layers of a fitted estimator whose codes are one product and a threshold."""
+def _layers(model: Any) -> tuple[Array, Thresholding, bool]:
+    """Return C and f of the codes U = f(X Cᵀ), and whether their signs are split."""
     check_is_fitted(model)
     model._check_parameters()
     exported = ("threshold",) if isinstance(model, SparseCoder) else ("encoder", "paper")
@@ -133,40 +125,20 @@ def layers_of(model: Any) -> Layers:
             " because other codes are not one matrix product and a threshold; got"
             f" {model.transform_algorithm!r}. Use set_params(transform_algorithm={exported[0]!r})."
         )
-    if isinstance(model, SparseCoder):
-        C = model.components_
-        alpha = 1.0 if model.transform_alpha is None else float(model.transform_alpha)
-        rule = Thresholding("soft", alpha, positive=bool(model.positive_code))
-    else:
-        C, rule = model.encoder_, model._rule()
-    return Layers(C, rule, bool(model.split_sign))
-
-
-def _input_type(X: Any, n_features: int) -> Any:
-    """Return the type of an input like X: float32 or float64."""
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
-    dtype = X.dtype if hasattr(X, "dtype") else np.asarray(X).dtype
-    return (FloatTensorType if dtype == np.float32 else DoubleTensorType)([None, n_features])
-
-
-def _register_converters() -> None:
-    """Register the converters with skl2onnx. Calling it again has no further effect."""
-    from skl2onnx import update_registered_converter
-
-    for encoder in ENCODERS:
-        name = f"Lincode{encoder.__name__}"
-        update_registered_converter(encoder, name, _set_output_type, _convert)
+    if not isinstance(model, SparseCoder):
+        return model.encoder_, model._rule(), bool(model.split_sign)
+    alpha = 1.0 if model.transform_alpha is None else float(model.transform_alpha)
+    rule = Thresholding("soft", alpha, positive=bool(model.positive_code))
+    return model.components_, rule, bool(model.split_sign)
 
 
 def _set_output_type(operator: Any) -> None:
     """Set the type and the shape of the output. The number of rows is not fixed."""
     from skl2onnx.common.data_types import guess_tensor_type
 
-    layers, source = layers_of(operator.raw_operator), operator.inputs[0]
-    n_codes = len(layers.C) * (2 if layers.split_sign else 1)
-    kind = type(guess_tensor_type(source.type))
-    operator.outputs[0].type = kind([source.get_first_dimension(), n_codes])
+    (C, _, split_sign), source = _layers(operator.raw_operator), operator.inputs[0]
+    shape = [source.get_first_dimension(), len(C) * (1 + split_sign)]
+    operator.outputs[0].type = type(guess_tensor_type(source.type))(shape)
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -176,27 +148,25 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
     version = {"op_version": container.target_opset}
     kind = guess_tensor_type(operator.inputs[0].type)
-    dtype = np.dtype(guess_numpy_type(kind))
-    inputs = [
-        x if type(x.type) is type(kind) else OnnxCast(x, to=guess_proto_type(kind), **version)
-        for x in operator.inputs  # the columns of a data frame are separate inputs
-    ]
+    dtype, to = np.dtype(guess_numpy_type(kind)), guess_proto_type(kind)
+    # The columns of a data frame are separate inputs.
+    inputs = [OnnxCast(x, to=to, **version) for x in operator.inputs]
     X = inputs[0] if len(inputs) == 1 else OnnxConcat(*inputs, axis=1, **version)
-    layers = layers_of(operator.raw_operator)
-    Z = OnnxGemm(X, np.array(layers.C, dtype, order="C"), transB=1, **version)
-    result = _codes(Z, layers, dtype, version)
-    output = OnnxIdentity(result, output_names=operator.outputs[:1], **version)
+    C, rule, split_sign = _layers(operator.raw_operator)
+    Z = OnnxGemm(X, np.array(C, dtype, order="C"), transB=1, **version)
+    codes = _codes(Z, rule, split_sign, dtype, version)
+    output = OnnxIdentity(codes, output_names=operator.outputs[:1], **version)
     output.add_to(scope, container)
 
 
-def _codes(Z: Any, layers: Layers, dtype: np.dtype[Any], version: dict[str, Any]) -> Any:
+def _codes(Z: Any, rule: Thresholding, split_sign: bool, dtype: Any, version: Any) -> Any:
     """Return the nodes of the threshold. NaN in a sample leads to NaN in its code, not to zeros."""
     from skl2onnx.algebra import onnx_ops as ops
 
     def positive_part(U: Any) -> Any:
         return ops.OnnxWhere(ops.OnnxLess(U, zero, **version), zero, U, **version)
 
-    rule, zero = layers.thresholding, np.zeros(1, dtype)
+    zero = np.zeros(1, dtype)
     limit = np.array([min(rule.threshold, float(np.finfo(dtype).max))], dtype)
     if rule.mode == "soft" and rule.positive:
         U = ops.OnnxSub(Z, ops.OnnxMin(Z, limit, **version), **version)
@@ -216,7 +186,7 @@ def _codes(Z: Any, layers: Layers, dtype: np.dtype[Any], version: dict[str, Any]
             kept = ops.OnnxGatherElements(Z, top, axis=1, **version)
             zeros = ops.OnnxSub(Z, Z, **version)
             U = ops.OnnxScatterElements(zeros, top, kept, axis=1, **version)
-    if layers.split_sign:
+    if split_sign:
         negative = positive_part(ops.OnnxNeg(U, **version))
         U = ops.OnnxConcat(positive_part(U), negative, axis=1, **version)
     return U
@@ -244,12 +214,13 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
     safetensors = _safetensors()
     if format not in WEIGHTS:
         raise InvalidInputError(f"format must be 'saelens' or 'sparsify', got {format!r}.")
-    steps = [step for _, step in network.steps] if isinstance(network, Pipeline) else [network]
-    scaler, network = steps[0] if len(steps) == 2 else None, steps[-1]
+    *before, network = (
+        [step for _, step in network.steps] if isinstance(network, Pipeline) else [network]
+    )
     if hasattr(network, "to_local"):  # trained on a cluster
         network = network.to_local()
-    is_centred = len(steps) == 1 or (isinstance(scaler, StandardScaler) and not scaler.with_std)
-    if not (isinstance(network, BaseSCNN) and is_centred):
+    centred = [isinstance(step, StandardScaler) and not step.with_std for step in before]
+    if not isinstance(network, BaseSCNN) or centred not in ([], [True]):
         raise InvalidInputError(
             "only SCNN and MiniBatchSCNN, or a pipeline of StandardScaler(with_std=False) and one"
             " of them, can be exported."
@@ -261,33 +232,26 @@ def export_sae(network: Any, folder: str | os.PathLike[str], *, format: str = "s
             f" {network.transform_algorithm!r}; use set_params(transform_algorithm='encoder')."
         )
     rule, C, D = network._rule(), network.encoder_, network.components_
-    positive = rule.positive or network.split_sign
+    top_k, positive = rule.mode == "top_k", rule.positive or network.split_sign
+    if not (top_k and positive if format == "sparsify" else top_k or positive):
+        raise InvalidInputError(
+            f"{format} needs an integer density {'and' if format == 'sparsify' else 'or'} codes of"
+            " one sign: positive_code=True, or set_params(split_sign=True)."
+        )
     if network.split_sign:
         C, D = np.vstack([C, -C]), np.vstack([D, -D])
-    if not positive and (rule.mode == "hard" or format == "sparsify"):
-        raise InvalidInputError(
-            f"{format} cannot express codes of both signs; use"
-            " positive_code=True, or set_params(split_sign=True)."
-        )
-    if rule.mode == "hard" and format == "sparsify":
-        raise InvalidInputError("sparsify has no threshold; use an integer density.")
-    m, p = D.shape
-    b_dec = np.zeros(p) if scaler is None or scaler.mean_ is None else scaler.mean_
-    weights = {"b_dec": b_dec, "W_dec": D}
-    config: dict[str, Any] = {"d_in": p, "k": rule.k}
+    (m, p), mean = D.shape, before[0].mean_ if before else None
+    weights = {"b_dec": np.zeros(p) if mean is None else mean, "W_dec": D}
     if format == "sparsify":
-        config |= {"num_latents": m, "activation": "topk", "normalize_decoder": False}
-        config |= {"multi_topk": False, "skip_connection": False, "transcode": False}
+        config: dict[str, Any] = SPARSIFY | {"d_in": p, "k": rule.k, "num_latents": m}
         weights |= {"encoder.weight": C, "encoder.bias": np.zeros(m)}
     else:
-        config |= {"d_sae": m, "dtype": "float32", "device": "cpu", "apply_b_dec_to_input": True}
-        config |= {"normalize_activations": "none", "reshape_activations": "none"}
-        config |= {"metadata": {"sae_lens_version": "6.0.0"}}
-        config["architecture"] = "topk" if positive else "abstopk"
+        kind = "jumprelu" if not top_k else "topk" if positive else "abstopk"
+        config = SAELENS | {"d_in": p, "d_sae": m, "architecture": kind}
         weights |= {"W_enc": C.T, "b_enc": np.zeros(m)}
-        if rule.mode == "hard":
-            del config["k"]
-            config["architecture"] = "jumprelu"
+        if top_k:
+            config["k"] = rule.k
+        else:
             weights["threshold"] = np.full(m, rule.threshold)
     Path(folder).mkdir(parents=True, exist_ok=True)
     arrays = {name: np.array(A, np.float32, order="C") for name, A in weights.items()}
@@ -301,14 +265,16 @@ def load_sae(folder: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     folder : path
-        A folder with "cfg.json" and the weights. The encoder must have no bias, and "jumprelu" one
-        threshold for all units.
+        A folder with "cfg.json" and the weights of an autoencoder with the architecture "standard",
+        "topk", "abstopk" or "jumprelu".
 
     Returns
     -------
     MiniBatchSCNN or Pipeline
-        A network, or a pipeline of ``StandardScaler(with_std=False)`` and a network if ``b_dec`` is
-        not zero. ``usage_`` is not known, and therefore the same for all units.
+        The network, in a pipeline if necessary: ``StandardScaler(with_std=False)`` before it
+        subtracts ``b_dec``. For a bias of the encoder, a constant feature is then appended to the
+        samples. If units have different thresholds, the network divides its codes by them, and
+        a scaler after it undoes this. ``usage_`` is not known, and the same for all units.
 
     Examples
     --------
@@ -318,35 +284,53 @@ def load_sae(folder: str | os.PathLike[str]) -> Any:
     try:
         config = json.loads(Path(folder, CONFIG).read_text())
         name = WEIGHTS["sparsify" if Path(folder, WEIGHTS["sparsify"]).exists() else "saelens"]
-        weights = _safetensors().load_file(Path(folder, name))
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{folder} must contain a sparse autoencoder: {error}.") from error
-    kind = config.get("architecture", "topk")
-    C = weights["encoder.weight"] if "encoder.weight" in weights else weights["W_enc"].T
-    D, centre = weights["W_dec"], weights["b_dec"]
-    bias = weights.get("encoder.bias", weights.get("b_enc", np.zeros(1)))
-    thresholds = weights.get("threshold", np.zeros(1))
-    wrong = [name for name, values in DEFAULTS.items() if config.get(name) not in values]
-    wrong += ["architecture"] * (kind not in ("topk", "abstopk", "standard", "jumprelu"))
-    wrong += ["b_enc, which is not zero"] * bool(bias.any())
-    wrong += ["threshold, which is not equal for all units"] * bool(np.ptp(thresholds) > 0)
-    wrong += ["apply_b_dec_to_input"] * (not config.get("apply_b_dec_to_input", True))
+        stored = _safetensors().load_file(Path(folder, name))
+        W = {name: np.array(A, np.float32) for name, A in stored.items()}
+        D, centre = W["W_dec"], W["b_dec"]
+        C = W["encoder.weight"] if "encoder.weight" in W else W["W_enc"].T
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        message = f"{folder} must contain a sparse autoencoder in float32 or float16: {error!r}."
+        raise InvalidInputError(message) from error
+    wrong = [name for name, values in ACCEPTED.items() if config.get(name) not in values]
     if wrong:
-        raise InvalidInputError(f"a network of lincode cannot express: {', '.join(wrong)}.")
-    m, top_k = len(C), kind.endswith("topk")
+        raise InvalidInputError(
+            f"a network of lincode cannot express: {', '.join(wrong)}; if SAELens can, fold the"
+            " normalisation into the weights there, and save it again."
+        )
+    kind, m = config.get("architecture", "topk"), len(C)
+    bias = W.get("encoder.bias", W.get("b_enc", np.zeros(m, np.float32)))
+    limits = np.maximum(W.get("threshold", np.zeros(m, np.float32)), 0)
+    if not config.get("apply_b_dec_to_input", True):
+        bias = bias + C @ centre
+    scale = np.ones((m, 1), np.float32)  # the codes of the network times this are those of the file
+    if config.get("rescale_acts_by_decoder_norm"):
+        lengths = np.linalg.norm(D, axis=1, keepdims=True)
+        C, D, bias = C * lengths, D / lengths, bias * lengths[:, 0]
+    if np.ptp(limits) > 0:
+        scale = np.maximum(limits, LEAST_THRESHOLD)[:, None]
+        limits = np.ones(m)
+    steps: list[Any] = []
+    if bias.any() or centre.any():
+        steps.append(StandardScaler(with_std=False).fit(centre[None]))
+    if bias.any():
+        C, D = np.hstack([C, bias[:, None]]), np.pad(D, [(0, 0), (0, 1)])
+        constant, last = (
+            {"pad_width": ((0, 0), (0, 1)), "constant_values": 1},
+            {"obj": -1, "axis": 1},
+        )
+        steps.append(FunctionTransformer(np.pad, np.delete, kw_args=constant, inv_kw_args=last))
+    top_k = kind.endswith("topk")
     network = MiniBatchSCNN(
         m, density=int(config["k"]) if top_k else 0.1, alpha=1.0, positive_code=kind != "abstopk"
     )
-    network.components_, network.encoder_ = D, np.ascontiguousarray(C)
+    network.components_, network.encoder_ = D * scale, np.ascontiguousarray(C / scale)
     network.density_, network.alpha_, network.noise_variance_ = network.density, 1.0, 0.0
-    network.threshold_ = None if top_k else float(thresholds[0])
-    network.n_features_in_, network.usage_ = C.shape[1], np.full(m, network._fraction(m))
-    if not centre.any():
-        return network
-    scaler = StandardScaler(with_std=False)
-    scaler.mean_, scaler.n_features_in_ = centre.astype(np.float64), len(centre)
-    scaler.scale_ = scaler.var_ = None
-    return make_pipeline(scaler, network)
+    network.threshold_ = None if top_k else float(limits[0])
+    network.n_features_in_, network.usage_ = D.shape[1], np.full(m, network._fraction(m))
+    steps.append(network)
+    if (scale != 1).any():
+        steps.append(StandardScaler(with_mean=False).fit(np.hstack([1 / scale, -1 / scale]).T))
+    return make_pipeline(*steps) if len(steps) > 1 else network
 
 
 def _safetensors() -> Any:

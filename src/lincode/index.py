@@ -3,8 +3,7 @@
 A vector x is stored as mean + Σ s·q[j]/31·D[unit[j]] with k non-zeros. Its bytes contain the scale
 s on a logarithmic grid (8 bits), and for each non-zero the integer q (6 bits, −31 to 31) and the
 unit. Units are in increasing order and stored as Elias–Fano codes: the low bits of each, and the
-high bits as the positions of ones in a bit string. The similarities to a query are sums of k
-entries of D·query for each vector.
+high bits as the positions of ones in a bit string.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ ROUNDS = 5
 TRAINING_ROWS, TRAINING_ROWS_PER_UNIT = 20_000, 20
 """The dictionary is learned from at most max(20,000, 20 m) rows."""
 QUERY_BLOCK, ROW_BLOCK = 64, 4096
+GREEDY: dict[str, Any] = {"algorithm": "ols", "sparse_output": True}
 CONSTRAINTS = {
     "n_components": number(1, 65_536, integer=True),
     "n_bytes": number(4, 65_536, integer=True),
@@ -128,8 +128,7 @@ class SparseIndex(BaseEstimator):
         self
         """
         check_parameters(vars(self), CONSTRAINTS)
-        m, (k, self._low_bits) = self.n_components, layout(self.n_components, self.n_bytes)
-        self.n_nonzero_ = k
+        m, (k, _) = self.n_components, _layout(self.n_components, self.n_bytes)
         X, rng = self._check_vectors(X, reset=True), check_seed(self.random_state)
         n = max(TRAINING_ROWS, TRAINING_ROWS_PER_UNIT * m)
         sample = X[np.sort(rng.permutation(len(X))[:n])]
@@ -138,9 +137,11 @@ class SparseIndex(BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are about the encoder, which is not used
             network = MiniBatchSCNN(m, density=k, n_jobs=self.n_jobs, random_state=rng).fit(sample)
-        D = adapt_dictionary(sample, network.components_, n_rounds=ROUNDS, **self._options())
-        U = sparse_encode(sample, D, **self._options())
-        self.components_, self.scale_ = D, float(np.abs(U.data).max(initial=0)) or 1.0
+        options: dict[str, Any] = GREEDY | {"n_nonzero_coefs": k, "n_jobs": self.n_jobs}
+        D = adapt_dictionary(sample, network.components_, n_rounds=ROUNDS, **options)
+        U = sparse_encode(sample, D, **options)
+        self.n_nonzero_, self.components_ = k, D
+        self.scale_ = float(np.abs(U.data).max(initial=0)) or 1.0
         self.codes_ = np.empty((0, self.n_bytes), np.uint8)
         return self.add(X)
 
@@ -158,10 +159,11 @@ class SparseIndex(BaseEstimator):
         self
         """
         check_is_fitted(self)
-        X = self._check_vectors(X, reset=False)
-        D, k, codes = self.components_, self.n_nonzero_, [self.codes_]
+        X, n_bytes = self._check_vectors(X, reset=False), self.codes_.shape[1]
+        D, (k, low), codes = self.components_, self._layout(), [self.codes_]
+        options: dict[str, Any] = GREEDY | {"n_nonzero_coefs": k, "n_jobs": self.n_jobs}
         for rows in blocks(len(X), ROW_BLOCK):
-            U = sparse_encode(X[rows] - self.mean_, D, **self._options())
+            U = sparse_encode(X[rows] - self.mean_, D, **options)
             largest = np.abs(U).max(axis=1).toarray().ravel() / self.scale_
             steps = np.log2(largest, out=np.full_like(largest, -np.inf), where=largest > 0)
             steps = np.round(steps * STEPS_PER_OCTAVE) + 255 - LARGEST_STEP
@@ -173,7 +175,7 @@ class SparseIndex(BaseEstimator):
             steps = np.maximum(steps, 0).astype(np.uint8)
             units, levels = np.zeros((2, len(steps), k), np.int64)
             _round(U.indptr, U.indices, U.data, D @ D.T, self._scales()[steps], units, levels)
-            codes.append(_pack(steps, units, levels + MAX_LEVEL, self._low_bits, self.n_bytes))
+            codes.append(_pack(steps, units, levels + MAX_LEVEL, low, n_bytes))
         self.codes_ = np.concatenate(codes)
         return self
 
@@ -195,23 +197,15 @@ class SparseIndex(BaseEstimator):
             The numbers of the vectors, in the order in which they were stored.
         """
         check_is_fitted(self)
-        number(1, integer=True).check("n_neighbors", n_neighbors)
-        X, N = self._check_vectors(X, reset=False), len(self.codes_)
-        if n_neighbors > N:
-            raise InvalidInputError(
-                f"n_neighbors must be at most {N}, the number of stored vectors."
-            )
+        number(1, len(self.codes_), integer=True).check("n_neighbors", n_neighbors)
+        X, layout = self._check_vectors(X, reset=False), self._layout()
         similarities = np.full((len(X), n_neighbors), -np.inf, np.float32)
         indices = np.full((len(X), n_neighbors), -1, np.int64)
 
         def search(queries: slice) -> None:
             products = np.ascontiguousarray(self.components_ @ X[queries].T)
-            found, k = (similarities[queries], indices[queries]), self.n_nonzero_
-            for rows in blocks(N, ROW_BLOCK):
-                codes, units = self.codes_[rows], np.empty((ROW_BLOCK, k), np.int32)
-                values = np.empty((ROW_BLOCK, k), np.float32)
-                _unpack(codes, self._scales(), self._low_bits, units, values)
-                _search(units[: len(codes)], values, products, rows.start, *found)
+            found = similarities[queries], indices[queries]
+            _search(self.codes_, self._scales(), *layout, products, *found)
             similarities[queries] += (X[queries] @ self.mean_)[:, None]
 
         threaded_map(search, blocks(len(X), QUERY_BLOCK), thread_count(self.n_jobs))
@@ -228,9 +222,8 @@ class SparseIndex(BaseEstimator):
             X = dense(check_rows(self, X, reset=reset)).astype(np.float32)
         return dense(check_scaled_rows(None, X, reset=False, advice="Divide all vectors by {0}."))
 
-    def _options(self) -> dict[str, Any]:
-        options = {"algorithm": "ols", "n_nonzero_coefs": self.n_nonzero_}
-        return options | {"sparse_output": True, "n_jobs": self.n_jobs}
+    def _layout(self) -> tuple[int, int]:
+        return _layout(len(self.components_), self.codes_.shape[1])
 
     def _scales(self) -> Array:
         """Return the value of the level 1 for each of the 256 steps of the grid of scales."""
@@ -238,7 +231,7 @@ class SparseIndex(BaseEstimator):
         return np.asarray(self.scale_ / MAX_LEVEL * 2**octaves, np.float32)
 
 
-def layout(m: int, n_bytes: int) -> tuple[int, int]:
+def _layout(m: int, n_bytes: int) -> tuple[int, int]:
     """Return how many non-zeros fit into a code, and the number of low bits of units."""
     free = 8 * n_bytes - SCALE_BITS - 1
     counts = [(free - ((m - 1) >> low)) // (VALUE_BITS + low + 1) for low in range(17)]
@@ -290,41 +283,32 @@ def _pack(steps: Any, units: Any, levels: Any, low: int, n_bytes: int) -> NDArra
 
 
 @compiled
-def _unpack(codes: Any, scales: Any, low: int, units: Any, values: Any) -> None:
-    """Read the units and the values of the codes."""
-    (n, n_bytes), k = codes.shape, units.shape[1]
-    mask, width = (1 << low) - 1, VALUE_BITS + low
-    for i in range(n):
-        scale, high = scales[codes[i, 0]], SCALE_BITS + k * width
-        for j in range(k):
-            position, word = SCALE_BITS + j * width, np.int64(0)
-            for b in range(4):
-                if (position >> 3) + b < n_bytes:
-                    word |= np.int64(codes[i, (position >> 3) + b]) << np.int64(8 * b)
-            word >>= np.int64(position & 7)
-            while not (codes[i, high >> 3] >> (high & 7)) & 1:
-                high += 1
-            units[i, j] = (high - SCALE_BITS - k * width - j) << low | (word & mask)
-            values[i, j] = scale * (((word >> low) & ((1 << VALUE_BITS) - 1)) - MAX_LEVEL)
-            high += 1
-
-
-@compiled
 def _search(
-    units: Any, values: Any, products: Any, first: int, similarities: Any, indices: Any
+    codes: Any, scales: Any, k: int, low: int, products: Any, similarities: Any, indices: Any
 ) -> None:
-    """Update the largest similarities of each query and their indices, which start at ``first``.
+    """Read the codes and write the largest similarities of each query, and their indices.
 
     ``products`` are those of the atoms and the queries, shape (m, n_queries).
     """
-    (n, k), (n_queries, n_neighbors) = units.shape, similarities.shape
+    (n, n_bytes), (n_queries, n_neighbors) = codes.shape, similarities.shape
+    mask, width = (1 << low) - 1, VALUE_BITS + low
     sums = np.empty(n_queries, np.float32)
     for i in range(n):
         sums[:] = 0
+        high = SCALE_BITS + k * width
         for j in range(k):
-            unit, value = units[i, j], values[i, j]
+            position, word = SCALE_BITS + j * width, np.int64(0)
+            for b in range(min(4, n_bytes - (position >> 3))):
+                word |= np.int64(codes[i, (position >> 3) + b]) << np.int64(8 * b)
+            word >>= np.int64(position & 7)
+            while not (codes[i, high >> 3] >> (high & 7)) & 1:
+                high += 1
+            unit = (high - SCALE_BITS - k * width - j) << low | (word & mask)
+            level = ((word >> low) & ((1 << VALUE_BITS) - 1)) - MAX_LEVEL
+            value = scales[codes[i, 0]] * np.float32(level)
             for q in range(n_queries):
                 sums[q] += value * products[unit, q]
+            high += 1
         for q in range(n_queries):
             r = n_neighbors - 1
             if sums[q] > similarities[q, r]:
@@ -333,4 +317,4 @@ def _search(
                     indices[q, r] = indices[q, r - 1]
                     r -= 1
                 similarities[q, r] = sums[q]
-                indices[q, r] = first + i
+                indices[q, r] = i

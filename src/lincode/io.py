@@ -35,6 +35,8 @@ STATE = (
     Thresholding,
 )
 """The types of the state with which ``partial_fit`` continues."""
+FUNCTIONS = ("numpy.pad", "numpy.delete")
+"""The functions in pipelines of ``load_sae``."""
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -81,7 +83,7 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = ()) ->
     >>> model = lincode.load("model.skops")  # doctest: +SKIP
     >>> model = lincode.load("model.skops", trusted=["package.Transformer"])  # doctest: +SKIP
     """
-    skops_io, types = import_skops(), [*ESTIMATORS, *STATE, *trusted]
+    skops_io, types = import_skops(), [*ESTIMATORS, *STATE, *FUNCTIONS, *trusted]
     known = {t if isinstance(t, str) else f"{t.__module__}.{t.__qualname__}" for t in types}
     try:
         unknown = sorted(set(skops_io.get_untrusted_types(file=Path(path))) - known)
