@@ -44,8 +44,6 @@ STARTS = ("paper", "scaled")
 """``init`` of the estimators: uniform weights in [−1, 1], or scaled to the layer sizes."""
 SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
 PASSES = (2, 10, 50)
-MANY_PASSES, MANY_PASSES_SHAPE = 1000, (25, 14)
-"""A long training from weights in [−1, 1], of the first sample of digits only."""
 RATES = {
     "sgd": [1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1],
     "adam": [2e-6, 2e-5, 0.0002, 0.002, 0.01, 0.05],
@@ -78,10 +76,6 @@ def runs(scale: Scale, embedded: bool) -> list[Run]:
             tried = {"lams": LAMS, "rates": RATES[solver], "Cs": CS}
             settings = {"network": network, "m": m, "side": side, **training, **tried}
             found.append(Run(GROUP, scale, k, embedded, settings))
-            is_longest = (scale, k, init, n_passes) == ("paper", 0, "paper", PASSES[-1])
-            if is_longest and (m, side) == MANY_PASSES_SHAPE:
-                many = settings | {"passes": MANY_PASSES}
-                found.append(Run(GROUP, scale, k, embedded, many))
         for network in COMPARED:
             if network != ALGORITHM_1 or side == 14 or scale == "smoke":
                 found += grid_runs(scale, k, embedded, network, m, side)
