@@ -65,10 +65,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
     if not found:
         return []
-    grids = competitors.with_sparsity(records)
-    with_areas = {x: own | (grids if x != competitors.OURS else {}) for x, own in found.items()}
+    # The sparsity of ASCNN and SAANN from weights in [−1, 1] was not measured.
+    with_areas = {
+        reading: {x: r for x, r in own.items() if r[0].run.group != competitors.GROUP}
+        for reading, own in found.items()
+    }
     sparse = {
-        reading: {x: rate(own[x], SPARSE) for x in NETWORKS} for reading, own in with_areas.items()
+        reading: {x: rate(records, SPARSE) for x, records in own.items()}
+        for reading, own in with_areas.items()
     }
     best = {
         reading: ", ".join(f"{x} {accuracy_text(competitors.rate_of(own[x]))}" for x in NETWORKS)
@@ -90,18 +94,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         ]
 
     def within(reading: str, low: float, high: float, *networks: str) -> Margins:
-        rates = [sparse[reading][x] for x in networks]
+        rates = [sparse[reading].get(x) for x in networks]
         return [own.estimate.distance_to(low, high) for own in rates if own is not None]
 
     def best_when_sparse(reading: str) -> Margins:
-        if sparse[reading]["SCNN"] is None:
+        own = {x: with_areas[reading][x] for x, r in sparse[reading].items() if r is not None}
+        if "SCNN" not in own or not set(OTHERS) <= set(with_areas[reading]):
             return []
-        own = with_areas[reading]
-        return [
-            sparse_difference(own["SCNN"], own[x])
-            for x in NETWORKS
-            if x != "SCNN" and sparse[reading][x] is not None
-        ]
+        return [sparse_difference(own["SCNN"], own[x]) for x in own if x != "SCNN"]
 
     def here(*networks: str) -> dict[str, str]:
         return {
@@ -110,6 +110,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             )
             + (" %" if any(own[x] for x in networks) else "")
             for reading, own in sparse.items()
+            if set(networks) <= set(own)
         }
 
     return [

@@ -133,7 +133,7 @@ class Claim:
             for text, own in readings.items()
         ]
         for unit in (" %", " times", " points", " points behind"):
-            if all(part.endswith(unit) for part in parts):
+            if all(part.endswith(unit) and part.count(unit) == 1 for part in parts):
                 parts = [part.removesuffix(unit) for part in parts[:-1]] + parts[-1:]
         return "; ".join(parts)
 

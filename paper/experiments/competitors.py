@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from lincode.exceptions import InvalidInputError
 from paper.cache import Record, Run, Scale
-from paper.codes import sparsity_area
 from paper.experiments.claims import Rate
 from paper.experiments.digits import (
     ALGORITHM_1,
@@ -45,8 +44,6 @@ STARTS = ("paper", "scaled")
 """``init`` of the estimators: uniform weights in [−1, 1], or scaled to the layer sizes."""
 SOLVERS = {"sgd": "plain gradient", "adam": "Adam"}
 PASSES = (2, 10, 50)
-MANY_PASSES, MANY_PASSES_SHAPES = 1000, ((25, 14), (100, 14), (100, 28))
-"""A long training from weights in [−1, 1], of the first sample of digits only."""
 RATES = {
     "sgd": [1e-6, 1e-5, 0.0001, 0.001, 0.01, 0.1],
     "adam": [2e-6, 2e-5, 0.0002, 0.002, 0.01, 0.05],
@@ -54,13 +51,10 @@ RATES = {
 """Learning rates. With the smallest, the weights hardly change."""
 LAMS = [0.1]
 """Within the paper's range λ makes little difference."""
-SPARSE_LAMS, SPARSE_RATES = [0.1, 0.4, 1.0, 5.0, 20.0], [2e-5, 0.002, 0.01]
-"""Those of the runs that show how sparse the codes are from weights in [−1, 1], in Figure 8."""
 CS = [0.1, 1.0, 10.0]
 """With C = 100, the SVM does not converge in minutes on codes of poorly initialised networks."""
 SHAPES = ((25, 14), (25, 28), (100, 14), (100, 28), (150, 14))
 """Numbers of units and sides of the digits. Figure 5 has 14×14 pixels, Figure 9 100 units."""
-AREAS = ("val_sparsity_area", "sparsity_area")
 GROUP = "competitors"
 COMPARED = ("SCNN", PAPER_START, ALGORITHM_1, RAW)
 """What is trained on the same digits for comparison."""
@@ -82,30 +76,16 @@ def runs(scale: Scale, embedded: bool) -> list[Run]:
             tried = {"lams": LAMS, "rates": RATES[solver], "Cs": CS}
             settings = {"network": network, "m": m, "side": side, **training, **tried}
             found.append(Run(GROUP, scale, k, embedded, settings))
-            is_longest = (scale, k, init, n_passes) == ("paper", 0, "paper", PASSES[-1])
-            if is_longest and (m, side) in MANY_PASSES_SHAPES:
-                many = settings | {"passes": MANY_PASSES}
-                found.append(Run(GROUP, scale, k, embedded, many))
-            as_judged = (init, n_passes, solver) == ("paper", passes[-1], "adam")
-            if as_judged and is_figure_8(scale, m, side):
-                own = {"grid": "sparsity", "lams": SPARSE_LAMS, "rates": SPARSE_RATES}
-                found.append(Run(GROUP, scale, k, embedded, settings | own))
         for network in COMPARED:
-            if network != ALGORITHM_1 or side == 14 or scale == "smoke":
+            if network != ALGORITHM_1 or (side, k) == (14, 0) or scale == "smoke":
                 found += grid_runs(scale, k, embedded, network, m, side)
     return found
-
-
-def is_figure_8(scale: Scale, m: int, side: int) -> bool:
-    """Return whether the networks have the size of those of Figure 8."""
-    return (m, side) == (5 if scale == "smoke" else 100, 14)
 
 
 def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
     """Return lists with one entry per λ and learning rate, and the predictions of the chosen one.
 
-    With the grid "sparsity", the sparsity and which test digits are wrong are lists too. A training
-    that diverges has an accuracy of 0.
+    A training that diverges has an accuracy of 0.
     """
     settings = run.settings
     rows: list[dict[str, Any]] = []
@@ -120,10 +100,9 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
                     network.fit(data.train)
                     sets = [network.transform(X) for X in (data.train, data.val, data.test)]
                     found = svm_errors(sets, data, settings["Cs"])
-                    areas = [sparsity_area(codes) for codes in sets[1:]]
                 except InvalidInputError:
-                    found, areas = {"val_error": 1.0, "test_error": 1.0, "C": 0.0}, [0.0, 0.0]
-                row: dict[str, Any] = {
+                    found = {"val_error": 1.0, "test_error": 1.0, "C": 0.0}
+                row = {
                     "lam": lam,
                     "learning_rate": rate,
                     "val_accuracy": 1 - found["val_error"],
@@ -132,13 +111,10 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
                     "test_predictions": found.get("test_predictions", ""),
                     "test_wrong": found.get("test_wrong", ""),
                 }
-                if "grid" in settings:
-                    row |= dict(zip(AREAS, areas, strict=True))
                 rows.append(row)
     columns: dict[str, Any] = {name: [short(row[name]) for row in rows] for name in rows[0]}
-    if "grid" not in settings:
-        best = int(np.argmax(columns["val_accuracy"]))
-        columns |= {x: columns[x][best] for x in ("test_predictions", "test_wrong")}
+    best = int(np.argmax(columns["val_accuracy"]))
+    columns |= {x: columns[x][best] for x in ("test_predictions", "test_wrong")}
     estimator = build_for(run, settings["lams"][0], settings["rates"][0])
     varied = (*VARIED, "learning_rate")
     svm = unfitted_svm(settings["n"][0])
@@ -258,15 +234,6 @@ def other_starts(records: Sequence[Record], by: str) -> pd.DataFrame:
     return collect(values, rows)
 
 
-def with_sparsity(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return the runs from weights in [−1, 1] that show how sparse the codes are, by network."""
-    found: dict[str, list[Record]] = {}
-    for r in records:
-        if r.run.group == GROUP and "grid" in r.run.settings:
-            found.setdefault(r["network"], []).append(r)
-    return found
-
-
 def is_smoke(records: Sequence[Record]) -> bool:
     """Return whether the records are those of small runs."""
     return records[0].run.scale == "smoke"
@@ -275,8 +242,7 @@ def is_smoke(records: Sequence[Record]) -> bool:
 def is_judged(run: Run) -> bool:
     """Return whether the claims of Figures 5 and 9 need the run of a competitor."""
     own = run.settings
-    judged = (own["init"], own["solver"], own["passes"]) == ("paper", "adam", PASSES[-1])
-    return judged and "grid" not in own
+    return (own["init"], own["solver"], own["passes"]) == ("paper", "adam", PASSES[-1])
 
 
 def studied(records: Sequence[Record]) -> list[Record]:

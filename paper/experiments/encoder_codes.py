@@ -151,7 +151,7 @@ def all_cases(records: Sequence[Record]) -> Claim:
             for x, own in clear.items()
         },
         found,
-        choice=competitors.CHOICE,
+        choice="start or pixels",
     )
 
 

@@ -59,20 +59,17 @@ UNSCALED_LAMS: dict[str, list[float]] = {
     "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
 }
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALED, UNSCALED, FROM_PAPER = "scaled", "unscaled", "[−1, 1]"
-"""The readings of the paper: scaled patches and weights; scaled weights and pixels in [0, 1]; and
-scaled patches and weights in [−1, 1]."""
-CHOICE = "start or pixels"
-PAPER_START = ", weights in [−1, 1]"
-"""The end of the names of networks that start as in the paper. Sparsenet does so always."""
-REPETITIONS, FEW_REPETITIONS = 6, 3
-"""Samples of patches, and those of soft-thresholded codes and of the other readings."""
+SCALED, UNSCALED = "scaled", "unscaled"
+"""The readings of the paper: patches of standard deviation 1, and pixels in [0, 1]."""
+CHOICE = "pixels"
+REPETITIONS, FEW_REPETITIONS = 4, 3
+"""Samples of patches, and those of soft-thresholded codes and of pixels in [0, 1]."""
 COMPARABLE = 1.1
 """Two errors are comparable if neither is more than this many times the other. Our criterion."""
 
 
 def runs(scale: Scale, embedded: bool) -> list[Run]:
-    """Each network with all its λ, on six samples of patches; the other readings on three.
+    """Each network with all its λ, on four samples of patches; pixels in [0, 1] on three.
 
     The paper gives no number of units: 100, as for the digits.
     """
@@ -100,18 +97,7 @@ def runs(scale: Scale, embedded: bool) -> list[Run]:
         if network in NETWORKS or k < FEW_REPETITIONS
     ]
     few = [run for run in first if run.seed < FEW_REPETITIONS]
-    return [
-        *first,
-        *(unscaled(run) for run in few),
-        *(from_paper(run) for run in few if run.settings["network"] in ("SCNN", "ASCNN", "SAANN")),
-    ]
-
-
-def from_paper(run: Run) -> Run:
-    """Return the same run from weights in [−1, 1]."""
-    own = {"network": run.settings["network"] + PAPER_START}
-    own["own"] = {**run.settings["own"], "init": "paper"}
-    return replace(run, settings={**run.settings, **own})
+    return [*first, *(unscaled(run) for run in few)]
 
 
 def unscaled(run: Run) -> Run:
@@ -204,20 +190,10 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def by_reading(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return the records by the reading of the paper, with the names of the networks."""
-    found: dict[str, list[Record]] = {x: [] for x in (SCALED, UNSCALED, FROM_PAPER)}
+    """Return the records by the reading of the paper."""
+    found: dict[str, list[Record]] = {SCALED: [], UNSCALED: []}
     for record in records:
-        name = record["network"]
-        if name.endswith(PAPER_START):
-            settings = {**record.run.settings, "network": name.removesuffix(PAPER_START)}
-            record = replace(record, run=replace(record.run, settings=settings))
-            found[FROM_PAPER].append(record)
-        else:
-            found[UNSCALED if record["deviation"] is None else SCALED].append(record)
-    started = {(r.run.seed, r["m"]) for r in found[FROM_PAPER]}
-    found[FROM_PAPER] += [
-        r for r in found[SCALED] if r["network"] == "Sparsenet" and (r.run.seed, r["m"]) in started
-    ]
+        found[UNSCALED if record["deviation"] is None else SCALED].append(record)
     return {x: own for x, own in found.items() if own}
 
 

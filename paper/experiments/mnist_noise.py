@@ -13,16 +13,9 @@ from paper.cache import Record, Run, Scale
 from paper.experiments.claims import Claim, Estimate, Margins, Rate, verdict_of_number
 from paper.experiments.features import classify, error_rate_of, error_text, svm_errors
 from paper.experiments.mnist_units import (
-    CHOICE,
-    CHOSEN,
-    FROM_ZERO,
     NOISE,
-    READINGS,
-    STEPS,
     TRAINER,
     Repetitions,
-    best_of_rows,
-    results_of,
     train,
 )
 from paper.experiments.networks import VARIED, parameters_of
@@ -39,7 +32,6 @@ from paper.svm import unfitted_svm
 SIGMAS = (0.02, 0.04, 0.06, 0.08)
 RAW, ENCODER, RELEARNED = "raw pixels", "SCNN", "SCNN, codes learned anew"
 TRAINED = "SCNN, codes learned anew for test digits only"
-OTHERS = "SCNN, other readings"
 """The names of the methods in the records."""
 LABELS = {
     RAW: RAW,
@@ -48,7 +40,8 @@ LABELS = {
     TRAINED: "… for test digits only",
 }
 """The names of the methods in tables."""
-TEST_ONLY = "for test digits only"
+SVM_CODES = {RELEARNED: "re-learned", TRAINED: "for test digits only"}
+"""The codes with which SCNN is compared."""
 PAPER = {
     RAW: (0.063, 0.068, 0.077, 0.087),
     ENCODER: (0.038, 0.042, 0.047, 0.055),
@@ -75,17 +68,6 @@ validation errors of SCNN or of re-learned codes, and 0.5."""
 REPEATED_SEEDS = (1, 2)
 TRAINED_LAMS = {0.02: 0.5, 0.04: 0.7, 0.06: 0.7, 0.08: 0.7}
 """The λ of re-learned codes, for the runs whose SVM learns from the codes of training."""
-OTHER_READINGS: tuple[dict[str, Any], ...] = (
-    {"lam": 0.2, "threshold": "alpha", "Cs": {"plain": CS}},
-    {
-        "lam": 0.5,
-        "encoder_steps": list(STEPS),
-        "starts": [FROM_ZERO],
-        "zeros": {"plain": [0.75, 0.82]},
-        "Cs": {"plain": [3.0]},
-    },
-)
-"""λ and the stop of C as in the first and the last reading of Table 2."""
 
 
 def runs(scale: Scale, embedded: bool) -> list[Run]:
@@ -116,11 +98,6 @@ def runs(scale: Scale, embedded: bool) -> list[Run]:
         run(TRAINED, COUNTED, sigma, m=m, lam=lam, Cs=Cs, trainer=TRAINER)
         for sigma, lam in ([(0.02, 0.1)] if small else TRAINED_LAMS.items())
     ]
-    first += [
-        run(OTHERS, COUNTED, sigma, m=m, trainer=TRAINER, **own)
-        for sigma in ((0.02,) if small else SIGMAS)
-        for own in OTHER_READINGS
-    ]
     if small:
         return first
     return first + [
@@ -150,8 +127,6 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
         scnn.set_params(transform_algorithm="lasso")
         codes = [trained, *(csr_matrix(scnn.transform(X)) for X in sets[1:])]
         return {TRAINED: svm_errors(codes, data, settings["Cs"]), "parameters": parameters}
-    if settings["method"] != ENCODER:
-        return results_of(scnn, data, settings, run.seed) | {"parameters": parameters}
     Z = [X @ scnn.encoder_.T for X in sets]
     # Re-learned codes minimise reconstruction error and ℓ1 norm, without the encoder.
     scnn.set_params(transform_algorithm="lasso")
@@ -200,17 +175,12 @@ def by_reading(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Table 3, for the readings of Table 2.
-
-    σ is a variance.
-    """
+    """Return the paper's claims about Table 3, with σ as a variance."""
     own = by_reading(records).get(COUNTED, [])
     found = best(own)
     if not set(PAPER) <= set(found) or any(set(at) != set(SIGMAS) for at in found.values()):
         return []
     error = {x: [error_rate_of(at[sigma]) for sigma in SIGMAS] for x, at in found.items()}
-    scnn = {x: [error_rate_of(at[sigma]) for sigma in SIGMAS] for x, at in readings(own).items()}
-    scnn = {x: error[ENCODER] if x == CHOSEN else scnn[x] for x in READINGS if x in (CHOSEN, *scnn)}
     printed = {x: ", ".join(f"{100 * e:.1f}" for e in PAPER[x]) + " %" for x in PAPER}
 
     def text(errors: Sequence[Rate]) -> str:
@@ -226,51 +196,35 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         Claim(
             "The errors of SCNN are 3.8, 4.2, 4.7 and 5.5 %.",
             printed[ENCODER],
-            {x: text(own) for x, own in scnn.items()},
+            text(error[ENCODER]),
             {
-                x: [
-                    Estimate(paper) - e.estimate
-                    for e, paper in zip(own, PAPER[ENCODER], strict=True)
+                "": [
+                    Estimate(paper) - own.estimate
+                    for own, paper in zip(error[ENCODER], PAPER[ENCODER], strict=True)
                 ]
-                for x, own in scnn.items()
             },
             verdict_of_number,
-            CHOICE,
         ),
         Claim(
             "SCNN has a smaller error than raw pixels at every noise level.",
             f"against {printed[RAW]}",
             f"against {text(error[RAW])}",
-            {x: less(own, error[RAW]) for x, own in scnn.items()},
-            choice=CHOICE,
+            {"": less(error[ENCODER], error[RAW])},
         ),
         Claim(
             "SCNN has a smaller error than re-learned codes at every noise level.",
             f"against {printed[RELEARNED]}",
-            {"re-learned": text(error[RELEARNED]), TEST_ONLY: text(error[TRAINED])},
-            {x: less(own, error[RELEARNED]) for x, own in scnn.items()}
-            | {TEST_ONLY: less(error[ENCODER], error[TRAINED])},
-            choice=f"{CHOICE}, or codes for the SVM",
+            {name: text(error[x]) for x, name in SVM_CODES.items()},
+            {name: less(error[ENCODER], error[x]) for x, name in SVM_CODES.items()},
+            choice="codes for the SVM",
         ),
         Claim(
             "Noise increases SCNN's error less than that of raw pixels.",
             f"{increase_of(PAPER[ENCODER])}, {increase_of(PAPER[RAW])}",
-            {x: points(increase(own).value) for x, own in scnn.items()}
-            | {RAW: points(increase(error[RAW]).value)},
-            {x: [increase(error[RAW]) - increase(own)] for x, own in scnn.items()},
-            choice=CHOICE,
+            f"{points(increase(error[ENCODER]).value)}, {points(increase(error[RAW]).value)}",
+            {"": [increase(error[RAW]) - increase(error[ENCODER])]},
         ),
     ]
-
-
-def readings(records: Sequence[Record]) -> dict[str, dict[float, Repetitions]]:
-    """Return the runs of the readings of Table 2, except the one in which λ is chosen, by σ."""
-    found: dict[str, dict[float, Repetitions]] = {}
-    for sigma in SIGMAS:
-        own = [r for r in records if (r["method"], r["sigma"]) == (OTHERS, sigma)]
-        for reading, by_size in best_of_rows(own, READINGS).items():
-            (found.setdefault(reading, {})[sigma],) = by_size.values()
-    return {reading: at for reading, at in found.items() if set(at) == set(SIGMAS)}
 
 
 def increase_of(errors: Sequence[float]) -> str:
@@ -287,7 +241,6 @@ def error_table(records: Sequence[Record], reading: str) -> Table:
     """Return the errors in the paper and here for one interpretation of σ."""
     rows = [[f"paper: {LABELS[x]}", *(percent(e) for e in PAPER[x])] for x in PAPER]
     ours = {LABELS[x]: at for x, at in best(records).items()}
-    ours |= {f"{ENCODER}, {x}": at for x, at in readings(records).items()}
     for x, at in ours.items():
         own = [at.get(sigma) for sigma in SIGMAS]
         rows.append([x, *(error_text(error_rate_of(f)) if f else "" for f in own)])

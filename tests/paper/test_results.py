@@ -105,3 +105,18 @@ def test_a_ridge_and_noise_reduce_the_error_of_table_2(chapters: list[Chapter]) 
         for m, own in rows[row].items():
             chosen = rows[mnist_units.CHOSEN][m]
             assert error_rate_of(own).mean < error_rate_of(chosen).mean
+
+
+def test_small_learning_rates_are_best_for_the_start_of_the_paper(
+    chapters: list[Chapter],
+) -> None:
+    """A headline says how often the best rate is one with which the weights hardly change."""
+    own = [
+        r
+        for r in chapter_of(chapters, "digits-components").records
+        if r.run.group == "competitors" and (r["init"], r["passes"]) == ("paper", 50)
+    ]
+    best = [r["learning_rate"][max(range(6), key=r["val_accuracy"].__getitem__)] for r in own]
+    small = sum(rate in r["rates"][:2] for rate, r in zip(best, own, strict=True))
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"In {small} of {len(own)} trainings" in page
