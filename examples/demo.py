@@ -81,24 +81,21 @@ def digits() -> list[Floats]:
 def train(description: str, scnn: SCNN, X: Floats) -> SCNN:
     """Fit the network and show a progress bar."""
     columns = (
-        TextColumn("{task.description:<22}"),
+        TextColumn("{task.description}"),
         BarColumn(bar_width=20),
-        TextColumn("{task.completed:>3.0f} iterations, energy {task.fields[energy]}"),
+        TextColumn("{task.completed:>4.0f} {task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(description, total=None, energy="")
+        task = progress.add_task(description, total=None, state="")
 
         def show(iteration: Iteration) -> None:
-            progress.update(
-                task,
-                completed=iteration.n_iter,
-                total=iteration.max_iter,
-                energy=f"{iteration.energy_per_sample:.4f}",
-            )
+            state = f"iterations, energy {iteration.energy_per_sample:.4f}"
+            if iteration.stage == "refinement":
+                state = f"refinement steps, {iteration.encoder_r2:.1%} reconstructed"
+            progress.update(task, completed=iteration.n_iter, total=iteration.max_iter, state=state)
 
         scnn.set_params(callback=show).fit(X)
-        progress.update(task, total=scnn.n_iter_)  # training has converged
     scnn.set_params(callback=None)
     return scnn
 

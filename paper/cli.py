@@ -93,8 +93,6 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         " --scale smoke",
     )
     parser.add_argument("--jobs", type=int, help="parallel runs (default: number of cores)")
-    parser.add_argument("--seed", type=int, default=0, help="first seed (default: 0)")
-    parser.add_argument("--repetitions", type=int, help="only the first repetitions (default: all)")
     parser.set_defaults(func=run_reproduce)
 
 
@@ -110,12 +108,7 @@ def run_reproduce(args: argparse.Namespace) -> None:
     if not args.embedded:
         for needed in {x.needs for x in experiments}:
             find(needed, args.data_dir)
-    runs = [
-        run
-        for x in experiments
-        for run in x.runs(args.scale, args.seed, args.embedded)
-        if args.repetitions is None or run.seed < args.seed + args.repetitions
-    ]
+    runs = [run for x in experiments for run in x.runs(args.scale, args.embedded)]
     Cache(args.out).run_missing(runs, args.data_dir, args.jobs or joblib.cpu_count())
     run_report(args)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -12,7 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from paper.cache import SCALES, Cache, Record, Run, Scale, write_atomically
+from paper.cache import SCALES, Cache, Record, Scale, write_atomically
 from paper.errors import PaperError
 from paper.experiments import EXPERIMENTS
 from paper.experiments.claims import SYMBOLS, Claim, tally
@@ -28,8 +27,6 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "legend.frameon": False,
 }
-CHOSEN = ("lam", "lams", "noise", "encoder_ridge", "zeros", "Cs", "trainer", "starts")
-"""The settings that are chosen on validation data, and those that list their values."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,6 @@ class Chapter:
 
     experiment: Experiment
     records: Sequence[Record]
-    missing: Sequence[Run]
-    """The planned runs without a record"""
     claims: Sequence[Claim]
     tables: Sequence[Table]
 
@@ -79,44 +74,29 @@ def read_chapters(out: Path, scale: Scale | None = None) -> tuple[Scale, list[Ch
 
 
 def make_chapter(experiment: Experiment, records: Sequence[Record], scale: Scale) -> Chapter | None:
-    """Return the chapter of an experiment, or None if it has no records.
+    """Return the chapter of an experiment, or None if a planned run has no record.
 
-    Only planned runs are used, with the lowest seed that has records. Real data are preferred to
-    data from scikit-learn. Claims are judged only if every point that they need has a record.
+    Real data are preferred to data from scikit-learn.
     """
-    groups = {run.group for run in experiment.runs(scale, 0, False)}
-    seeds = sorted({record.run.seed for record in records if record.run.group in groups})
     for embedded in (False, True):
-        for seed in seeds:
-            plan = list(dict.fromkeys(experiment.runs(scale, seed, embedded)))
-            keys = set(plan)
-            own = [record for record in records if record.run in keys]
-            if not own:
-                continue
-            found = {record.run for record in own}
-            needed = {point_of(run) for run in plan if experiment.used_by_claims(run)}
-            claims: Sequence[Claim] = []
-            if needed <= {point_of(run) for run in found}:
-                claims = experiment.claims(own)
+        plan = set(experiment.runs(scale, embedded))
+        own = sorted((r for r in records if r.run in plan), key=lambda r: r.run.seed)
+        if len(own) == len(plan):
+            claims = experiment.claims(own)
             if scale == "smoke":
                 claims = [replace(claim, margins={}) for claim in claims]
             names = "; ".join(sorted({record.data["name"] for record in own}))
             tables = [replace(table, data=names) for table in experiment.tables(own)]
-            missing = [run for run in plan if run not in found]
-            return Chapter(experiment, own, missing, claims, tables)
+            return Chapter(experiment, own, claims, tables)
+        if own:
+            print(f"{experiment.id}: left out, {len(own)} of {len(plan)} runs have a record")
     return None
-
-
-def point_of(run: Run) -> str:
-    """Return what identifies a run, except its seed and what is chosen on validation data."""
-    settings = {k: v for k, v in run.settings.items() if k not in CHOSEN}
-    return json.dumps([run.group, settings], sort_keys=True)
 
 
 def make_blocks(chapters: Sequence[Chapter]) -> dict[str, str]:
     """Return the parts of the page that depend on the records, by their names."""
     claims = [claim for chapter in chapters for claim in chapter.claims]
-    blocks = {"tally": tally(claims), "strip": strip(chapters), "missing": missing_runs(chapters)}
+    blocks = {"tally": tally(claims), "strip": strip(chapters)}
     number = 0
     for chapter in chapters:
         rows = []
@@ -130,13 +110,6 @@ def make_blocks(chapters: Sequence[Chapter]) -> dict[str, str]:
         for table in chapter.tables:
             blocks[table.name] = blocks.get(table.name, grid(table.columns, table.rows))
     return blocks
-
-
-def missing_runs(chapters: Sequence[Chapter]) -> str:
-    """Return the number of planned runs without a record, by experiment."""
-    counts = {x.experiment.id: (len(x.missing), len(x.missing) + len(x.records)) for x in chapters}
-    cells = [f"`{name}` {n}/{planned}" for name, (n, planned) in counts.items() if n]
-    return f"Planned runs without a record: {', '.join(cells) or 'none'}."
 
 
 def strip(chapters: Sequence[Chapter]) -> str:
@@ -202,5 +175,5 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return the lines of a table in Markdown. A bar inside a cell is escaped."""
     every = [columns, ["---"] * len(columns), *rows]
     return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in every
+        "|" + "|".join(cell.replace("|", "\\|") for cell in cells) + "|" for cells in every
     )

@@ -297,32 +297,34 @@ def below_front(points: list[dict[str, Any]]) -> list[str]:
 
 
 def plot(results: dict[str, Any], path: Path) -> None:
-    """Plot the error against the time per sample, and against the time of training."""
+    """Plot the error against the time per sample, one panel for each kind of data."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    colours = {"lincode": "#0072b2", "scikit-learn": "#d55e00", "SPAMS": "#009e73"}
-    colours |= {"PCA": "#333333", "autoencoder": "#cc79a7"}
-    size = (3.1 * len(results), 5.6)
-    figure, axes = plt.subplots(2, len(results), figsize=size, squeeze=False, layout="constrained")
-    for column, (title, found) in zip(axes.T, results.items(), strict=True):
-        for ax, time_of in zip(column, ("microseconds", "fit_seconds"), strict=True):
-            for p in (p for p in found["points"] if p["unexplained"] < 1):
-                group = p["method"].split(",")[0]
-                ax.scatter(p[time_of], p["unexplained"], color=colours[group], s=28)
-                if group == "lincode" and time_of == "microseconds":
-                    text = p["method"].split(", ")[1]
-                    ax.annotate(text, (p[time_of], p["unexplained"]), fontsize=7)
-            ax.set(xscale="log", yscale="log")
-            ax.grid(alpha=0.3)
-        column[0].set_title(title, fontsize=8)
-        column[0].set_xlabel("µs per sample", fontsize=8)
-        column[1].set_xlabel("seconds of training", fontsize=8)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("unexplained fraction", fontsize=8)
-    for group in {p["method"].split(",")[0]: 0 for p in found["points"]}:
-        axes[0, 0].scatter([], [], color=colours[group], label=group)
-    figure.legend(loc="outside lower center", ncols=len(colours), fontsize=9)
+    styles = {"lincode": ("#0072b2", "o"), "SPAMS": ("#009e73", "s")}
+    styles |= {"scikit-learn": ("#d55e00", "^"), "PCA": ("#333333", "D")}
+    figure, axes = plt.subplots(2, -(-len(results) // 2), figsize=(10.5, 6), layout="constrained")
+    for ax, (title, found) in zip(axes.flat, results.items(), strict=False):
+        for group, (colour, marker) in styles.items():
+            points = [p for p in found["points"] if p["method"].split(",")[0] == group]
+            points.sort(key=lambda p: p["microseconds"])
+            x, y = ([p[key] for p in points] for key in ("microseconds", "unexplained"))
+            ax.scatter(x, y, color=colour, marker=marker, s=36, label=group, zorder=2)
+            if group == "lincode":
+                best = [k for k in range(len(y)) if y[k] <= min(y[: k + 1])]
+                ax.step([x[k] for k in best], [y[k] for k in best], where="post", color=colour)
+        ax.set(xscale="log", yscale="log")
+        ax.set_title(title, fontsize=10)
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(NullFormatter())
+        ax.grid(alpha=0.3)
+    figure.supxlabel("µs per sample (one thread)", fontsize=10)
+    figure.supylabel("unexplained fraction of test samples", fontsize=10)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     figure.savefig(path, dpi=110)

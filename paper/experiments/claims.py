@@ -11,8 +11,9 @@ import numpy as np
 from scipy.stats import norm
 
 REPRODUCED, BETTER, TIE = "reproduced", "differs (better)", "tie"
-NOT_REPRODUCED, DEPENDS, NOT_JUDGED = "not reproduced", "depends", "not judged"
+NOT_REPRODUCED, DEPENDS, NOT_JUDGED = "not reproduced", "depends on a choice", "not judged"
 SYMBOLS = {REPRODUCED: "✓", BETTER: "+", TIE: "=", NOT_REPRODUCED: "✗", DEPENDS: "?"}
+OUTCOMES = (REPRODUCED, BETTER, TIE, NOT_REPRODUCED, NOT_JUDGED, DEPENDS)
 N_ERRORS = 2
 
 
@@ -115,33 +116,42 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """Our numbers, with the verdict for each reading if they differ."""
+        """Our numbers, with the symbol of the verdict for each reading if they differ.
+
+        Readings with the same numbers and verdicts are written once, and a unit after the last one.
+        """
         if isinstance(self.here, str):
             return self.here
         verdicts = self.verdicts if self.outcome == DEPENDS else {}
+        readings: dict[str, list[str]] = {}
+        for x, text in self.here.items():
+            symbol = f" {SYMBOLS[verdicts[x]]}" if x in verdicts else ""
+            readings.setdefault(f"{symbol}: {text}" if x else text, []).append(x)
+        every = set(self.here) - {""}
         parts = [
-            (f"{x}: " if x else "") + text + (f" ({verdicts[x]})" if x in verdicts else "")
-            for x, text in self.here.items()
+            text.removeprefix(": ") if set(own) == every else " and ".join(own) + text
+            for text, own in readings.items()
         ]
+        for unit in (" %", " times", " points", " points behind"):
+            if all(part.endswith(unit) and part.count(unit) == 1 for part in parts):
+                parts = [part.removesuffix(unit) for part in parts[:-1]] + parts[-1:]
         return "; ".join(parts)
 
     @property
     def verdict_text(self) -> str:
-        """The verdict with its symbol, and what it depends on."""
-        words = f"depends on {self.choice}" if self.outcome == DEPENDS else self.outcome
-        return f"{SYMBOLS.get(self.outcome, '')} {words}".strip()
+        """The symbol of the verdict, and what it depends on."""
+        choice = self.choice if self.outcome == DEPENDS else ""
+        return f"{SYMBOLS.get(self.outcome, '')} {choice}".strip()
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """Return the number of claims by outcome, in a sentence."""
+    """Return the number of claims by outcome, and by choice, in a sentence."""
     n = Counter(claim.outcome for claim in claims)
-    unjudged = f", not judged: {n[NOT_JUDGED]}" if n[NOT_JUDGED] else ""
-    return (
-        f"Of {len(claims)} claims of the paper, reproduced: {n[REPRODUCED]}, different in our"
-        f" favour: {n[BETTER]}, ties: {n[TIE]}, not reproduced: {n[NOT_REPRODUCED]}, and dependent"
-        " on a choice that the paper leaves open or that we made differently:"
-        f" {n[DEPENDS]}{unjudged}."
-    )
+    choices = Counter(claim.choice for claim in claims if claim.outcome == DEPENDS)
+    by_choice = ", ".join(f"{choice} {k}" for choice, k in choices.most_common())
+    counts = [f"{outcome} {n[outcome]}" for outcome in OUTCOMES if n[outcome]]
+    text = f"Claims of the paper: {len(claims)}; {', '.join(counts)}"
+    return f"{text} ({by_choice})." if by_choice else f"{text}."
 
 
 @dataclass(frozen=True)

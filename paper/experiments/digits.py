@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from lincode.metrics import sparsity, sparsity_curve
 from paper.cache import Record, Run, Scale
+from paper.codes import sparsity_area
 from paper.experiments.claims import Estimate, Rate
 from paper.experiments.features import common_scale, decode_wrong, svm_errors
 from paper.experiments.networks import (
@@ -22,7 +22,6 @@ from paper.experiments.networks import (
     VARIED,
     add_lines,
     build,
-    encode,
     legend_below,
     network_of,
     parameters_of,
@@ -30,10 +29,8 @@ from paper.experiments.networks import (
 )
 from paper.experiments.tables import (
     Table,
-    at_end,
     collect,
     mean_and_deviation,
-    shared_repetitions,
     table_of,
 )
 from paper.samples import Samples, Split
@@ -53,21 +50,13 @@ while the decrease grows. For seed 0, the results with 100 units are the same. W
 training is longer for λ = 0.01 and for λ ≥ 0.4, and for λ ≥ 0.4 the codes are less sparse and more
 accurate than in the records.
 """
-LINEAR = "SCNN, linear"
-VARIANTS: dict[str, dict[str, float]] = {
-    **{network: {} for network in NETWORKS},
-    LINEAR: {"threshold": 0.0},
-    **{baseline: {} for baseline in BASELINES},
-}
-"""The paper's networks, with SCNN's codes soft-thresholded at λ; SCNN with codes X Cᵀ; and the
-baselines."""
+VARIANTS = (*NETWORKS, *BASELINES)
 PAPER_START = "SCNN, weights in [−1, 1]"
 """SCNN started as in the paper, which the chapter on competitors needs."""
 ALGORITHM_1 = "SCNN, Algorithm 1"
 """SCNN started and trained as in the paper, with few λ."""
 ALGORITHM_LAMS = [0.0, 0.03, 0.1, 0.25, 0.6]
 OWN: dict[str, dict[str, Any]] = {
-    **VARIANTS,
     PAPER_START: {"init": "paper"},
     ALGORITHM_1: {"init": "paper", "solver": "paper", "tol": 1e-4},
 }
@@ -97,7 +86,7 @@ def grid_runs(
     """
     group = "digits-components" if side == 14 else "digits-input-size"
     n_lams = {"smoke": 2, "paper": 13}[scale]
-    own = OWN[network]
+    own = OWN.get(network, {})
     settings = {
         "network": network,
         "m": m,
@@ -117,20 +106,14 @@ def grid_runs(
     return [Run(group, scale, seed, embedded, settings | grid) for grid in grids]
 
 
-def all_runs(
-    scale: Scale, seed: int, embedded: bool, shapes: Mapping[tuple[int, int], int]
-) -> list[Run]:
-    """Return the runs of all networks, given the number of repetitions for each (m, side).
-
-    SCNN without a threshold, on which no claim depends, has only the first ``REPETITIONS``.
-    """
+def all_runs(scale: Scale, embedded: bool, shapes: Mapping[tuple[int, int], int]) -> list[Run]:
+    """Return the runs of all networks, given the number of repetitions for each (m, side)."""
     return [
         run
         for (m, side), repetitions in shapes.items()
         for k in range(repetitions if scale == "paper" else 1)
         for network in VARIANTS
-        if network != LINEAR or k < REPETITIONS
-        for run in grid_runs(scale, seed + k, embedded, network, m, side)
+        for run in grid_runs(scale, k, embedded, network, m, side)
     ]
 
 
@@ -167,29 +150,20 @@ def measure_lam(run: Run, data: Split, lam: float) -> dict[str, float | str]:
     """Return the results of one λ."""
     network = build_for(run, lam)
     fit_seconds = cpu_seconds(lambda: network.fit(data.train))
-    threshold = run.settings.get("own", {}).get("threshold")
-    train, val, test = (
-        encode(network, X, threshold=threshold) for X in (data.train, data.val, data.test)
-    )
+    train, val, test = (network.transform(X) for X in (data.train, data.val, data.test))
     scaling = common_scale if run.settings.get("scale") == "common" else None
     found = svm_errors((train, val, test), data, run.settings["Cs"], scaling)
     return {
         "val_accuracy": 1 - found["val_error"],
         "test_accuracy": 1 - found["test_error"],
         "C": found["C"],
-        "zeros": sparsity(test),
+        "zeros": float(np.mean(test == 0)),
         "val_sparsity_area": sparsity_area(val),
         "sparsity_area": sparsity_area(test),
         "fit_seconds": fit_seconds,
         "test_predictions": found["test_predictions"],
         "test_wrong": found["test_wrong"],
     }
-
-
-def sparsity_area(codes: Any) -> float:
-    """Return the area under the sparsity curve, divided by that of codes that are all zero."""
-    curve = sparsity_curve(codes)
-    return float(np.mean(curve[1:] + curve[:-1]) / 2)  # the thresholds are equally spaced
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -201,23 +175,15 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 SHORTEST_AXIS = 0.1
 """The smallest range of accuracies that figures show."""
-GRID_TEXT = "A * marks accuracies for which λ is the last of its grid, or the first if it is not 0"
 
 
 def with_all_lams(records: Sequence[Record]) -> list[Record]:
-    """Return one record for each network and sample of digits, with the λ of all its runs.
-
-    Samples with fewer λ than others of the same network are left out, because a run is missing.
-    """
+    """Return one record for each network and sample of digits, with the λ of all its runs."""
     parts: dict[Run, list[Record]] = {}
     for record in records:
         settings = dict(record.run.settings) | {"lams": [], "grid": ""}
         parts.setdefault(replace(record.run, settings=settings), []).append(record)
-    found = [joined(own) for own in parts.values()]
-    most: dict[str, int] = {}
-    for record in found:
-        most[record["network"]] = max(most.get(record["network"], 0), len(record["lams"]))
-    return [record for record in found if len(record["lams"]) == most[record["network"]]]
+    return [joined(own) for own in parts.values()]
 
 
 def joined(records: Sequence[Record]) -> Record:
@@ -253,12 +219,6 @@ def chosen_accuracy(record: Record, min_area: float = 0.0) -> float | None:
     """Return the test accuracy with the λ that is chosen on validation digits, if there is one."""
     best = chosen(record, min_area)
     return None if best is None else float(record["test_accuracy"][best])
-
-
-def at_end_of_grid(record: Record, min_area: float = 0.0) -> bool:
-    """Return whether the chosen λ is the smallest or the largest of several, except 0."""
-    best, lams = chosen(record, min_area), record["lams"]
-    return best is not None and lams[best] > 0 and len(lams) > 1 and at_end(lams[best], lams)
 
 
 def chosen_hits(record: Record, min_area: float = 0.0) -> Any:
@@ -302,15 +262,10 @@ def difference(
     return own(one) - own(other) if seeds else own(one).estimate - own(other).estimate
 
 
-def shared(records: Sequence[Record], by: str) -> list[Record]:
-    """Return the repetitions that all networks have, with all λ, for each value of a setting."""
-    return shared_repetitions(with_all_lams(records), by, "network", NETWORKS)
-
-
 def cells(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[Record]]]:
-    """Return the shared repetitions of each network for the values that all networks have."""
+    """Return the records of each network for the values of a setting that all networks have."""
     found: dict[str, dict[Any, list[Record]]] = {x: {} for x in VARIANTS}
-    for record in shared(records, by):
+    for record in with_all_lams(records):
         found[record["network"]].setdefault(record[by], []).append(record)
     values = set.intersection(*(set(found[x]) for x in NETWORKS))
     return {x: {v: own[v] for v in sorted(values & set(own))} for x, own in found.items()}
@@ -319,45 +274,25 @@ def cells(records: Sequence[Record], by: str) -> dict[str, dict[Any, list[Record
 def accuracies(records: Sequence[Record], by: str) -> pd.DataFrame:
     """Return the accuracies of all repetitions, by network and a setting."""
     return collect(
-        ((r["network"], r[by], chosen_accuracy(r)) for r in shared(records, by)), VARIANTS
-    )
-
-
-def means(records: Sequence[Record], by: str) -> pd.DataFrame:
-    """Return the mean accuracies for the values of a setting that all networks have."""
-    complete = accuracies(records, by).reindex(list(NETWORKS)).dropna(axis="columns")
-    return complete.map(lambda values: float(np.mean(values)))
-
-
-def ends(records: Sequence[Record], by: str) -> pd.DataFrame:
-    """Return for all repetitions whether the chosen λ is at the end of its grid."""
-    return collect(
-        ((r["network"], r[by], at_end_of_grid(r)) for r in shared(records, by)), VARIANTS
+        ((r["network"], r[by], chosen_accuracy(r)) for r in with_all_lams(records)), VARIANTS
     )
 
 
 def accuracy_table(records: Sequence[Record], by: str, name: str, title: str, corner: str) -> Table:
     """Return the table of accuracies in per cent, by network and a setting."""
-    table = table_of(
-        name, title, corner, accuracies(records, by), lambda v: mean_and_deviation(v, ".1f", 100)
-    )
-    rows = marked(table.rows, ends(records, by))
-    return Table(name, f"{title}. {GRID_TEXT}", table.columns, rows)
+    found = accuracies(records, by)
+    return table_of(name, title, corner, found, lambda v: mean_and_deviation(v, ".1f", 100))
 
 
-def marked(rows: Sequence[Sequence[str]], ends: pd.DataFrame, mark: str = "*") -> list[list[str]]:
-    """Return the rows of a table with a mark in each cell for which one of ``ends`` is true."""
-    marks = ends.map(lambda v: mark if isinstance(v, list) and any(v) else "")
-    return [
-        [row[0], *(cell + mark for cell, mark in zip(row[1:], own, strict=True))]
-        for row, own in zip(rows, marks.to_numpy(), strict=True)
-    ]
+def plot_accuracies(
+    figure: Any, records: Sequence[Record], by: str, label: str, others: pd.DataFrame
+) -> None:
+    """Plot the accuracy against a setting. The axis is long enough not to exaggerate.
 
-
-def plot_accuracies(figure: Any, records: Sequence[Record], by: str, label: str) -> None:
-    """Plot the accuracy against a setting. The axis is long enough not to exaggerate."""
+    ``others`` are the accuracies of networks that start as in the paper.
+    """
     axes = figure.subplots()
-    add_lines(axes, accuracies(records, by), ends(records, by), shifted=True)
+    add_lines(axes, pd.concat([accuracies(records, by), others]), shifted=True)
     axes.set(xlabel=label, ylabel="test accuracy")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, high - SHORTEST_AXIS), min(1, high))

@@ -21,18 +21,18 @@ from paper.experiments.digits import (
     plot_accuracies,
 )
 from paper.experiments.networks import NETWORKS
-from paper.experiments.tables import Experiment, Table, points
+from paper.experiments.tables import Experiment, Table, plus_minus, points
 
 
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+def runs(scale: Scale, embedded: bool) -> list[Run]:
     """Each network and baseline with each size and all λ; and other starts.
 
     There are ten samples of digits for the smallest and the largest size, and three for others.
     """
     m, between = (10, []) if scale == "smoke" else (100, [18, 21, 24])
     shapes = dict.fromkeys([(m, 14), (m, 28)], MORE_REPETITIONS)
-    found = all_runs(scale, seed, embedded, shapes | {(m, side): REPETITIONS for side in between})
-    return found + competitors.runs(scale, seed, embedded)
+    found = all_runs(scale, embedded, shapes | {(m, side): REPETITIONS for side in between})
+    return found + competitors.runs(scale, embedded)
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -51,16 +51,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
     def here(networks: Sequence[str]) -> dict[str, str]:
         return {
-            reading: ", ".join(
-                f"{x} loses {points(own[x].value)} ± {100 * own[x].error:.1f}" for x in networks
-            )
+            reading: ", ".join(f"{x} {plus_minus(own[x])}" for x in networks) + " points"
             for reading, own in loss.items()
         }
 
     return [
         Claim(
-            "SCNN and Sparsenet do not depend on the size of the input (from 14×14 to 28×28 pixels,"
-            f" at most {points(COMPARABLE)}).",
+            "SCNN and Sparsenet do not depend on the size of the digits (they lose at most"
+            f" {points(COMPARABLE)} with 28×28 pixels).",
             "not affected",
             here(GOOD),
             {
@@ -71,7 +69,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             competitors.CHOICE,
         ),
         Claim(
-            "ASCNN and SAANN depend strongly on it: they lose more than SCNN and Sparsenet.",
+            "ASCNN and SAANN depend strongly on it: they lose more.",
             "strong dependence",
             here(OTHERS),
             {
@@ -99,7 +97,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
     """Plot the accuracy against the side of the digits."""
-    plot_accuracies(figure, figure_records(records), "side", "side of the digits (pixels)")
+    label, others = "side of the digits (pixels)", competitors.other_starts(records, "side")
+    plot_accuracies(figure, figure_records(records), "side", label, others)
 
 
 EXPERIMENT = Experiment(
@@ -110,5 +109,4 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-9-digits-input-size": plot},
-    used_by_claims=competitors.used_by_claims,
 )

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags, issparse
 from sklearn.metrics import zero_one_loss
 
-from lincode import soft_threshold
 from paper import svm
 from paper.cache import Record
+from paper.codes import soft_threshold
 from paper.experiments.claims import Rate
-from paper.experiments.tables import percent
+from paper.experiments.tables import plus_minus
 from paper.samples import Split
 
 QUANTILE_ROWS = 5000
@@ -107,7 +107,7 @@ def error_rate_of(found: Sequence[tuple[Record, Mapping[str, Any]]]) -> Rate:
 
 def error_text(error: Rate) -> str:
     """Return an error rate and its standard error as text."""
-    return f"{percent(error.mean, 2)} (± {100 * error.estimate.error:.2f})"
+    return f"{plus_minus(error.estimate, 2)} %"
 
 
 def scales(A: Any) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lincode.metrics import THRESHOLDS, rms_error, sparsity_curve
+from lincode.metrics import rms_error
 from paper.cache import Record, Run, Scale
+from paper.codes import sparsity_curve
 from paper.experiments.claims import Claim, Estimate, Margins, mean_of, verdict_of_number
 from paper.experiments.networks import (
     NETWORKS,
@@ -25,11 +26,9 @@ from paper.experiments.tables import (
     Experiment,
     Table,
     collect,
-    end_mark,
-    equal_repetitions,
     mean_and_deviation,
     percent,
-    shared_repetitions,
+    span,
     table_of,
 )
 from paper.samples import Samples
@@ -60,27 +59,28 @@ UNSCALED_LAMS: dict[str, list[float]] = {
     "SCNN, soft threshold": [0.0003, 0.001, 0.003, 0.006, 0.01],
 }
 """λ for pixels in [0, 1], of which the patches have a standard deviation of about 0.09."""
-SCALES = ("scaled", "pixels in [0, 1]")
-CHOICE = "the scale of the pixels"
-FEW_REPETITIONS = 3
-"""Repetitions of soft-thresholded codes, and of everything with pixels in [0, 1]."""
+SCALED, UNSCALED = "scaled", "unscaled"
+"""The readings of the paper: patches of standard deviation 1, and pixels in [0, 1]."""
+CHOICE = "pixels"
+REPETITIONS, FEW_REPETITIONS = 4, 3
+"""Samples of patches, and those of soft-thresholded codes and of pixels in [0, 1]."""
 COMPARABLE = 1.1
 """Two errors are comparable if neither is more than this many times the other. Our criterion."""
 
 
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
-    """Each network with all its λ, on ten samples of patches; soft-thresholded codes on three.
+def runs(scale: Scale, embedded: bool) -> list[Run]:
+    """Each network with all its λ, on four samples of patches; pixels in [0, 1] on three.
 
     The paper gives no number of units: 100, as for the digits.
     """
-    sizes = {"smoke": ([200, 100, 100], 20, 1), "paper": ([2000, 2000, 2000], 100, 10)}
+    sizes = {"smoke": ([200, 100, 100], 20, 1), "paper": ([2000, 2000, 2000], 100, REPETITIONS)}
     n, m, repetitions = sizes[scale]
 
     first = [
         Run(
             "missing-pixels",
             scale,
-            seed + k,
+            k,
             embedded,
             {
                 "network": network,
@@ -96,7 +96,8 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         for network, own in VARIANTS.items()
         if network in NETWORKS or k < FEW_REPETITIONS
     ]
-    return first + [unscaled(run) for run in first if run.seed < seed + FEW_REPETITIONS]
+    few = [run for run in first if run.seed < FEW_REPETITIONS]
+    return [*first, *(unscaled(run) for run in few)]
 
 
 def unscaled(run: Run) -> Run:
@@ -157,32 +158,19 @@ def remove_pixels(X: Any, level: float, seed: Sequence[int]) -> Any:
 def results_on_test(
     network: Any, lam: float, codes: Any, complete: Any, unit: float
 ) -> dict[str, Any]:
-    """Return the test error in grey levels of [0, 1], and the sparsity curves of the codes.
-
-    A curve is the fraction of the codes u with |u| ≤ Th, and with u ≤ Th as the paper prints it.
-    """
-    signed = [np.mean(codes <= threshold) for threshold in THRESHOLDS]
+    """Return the test error in grey levels of [0, 1], and the sparsity curve of the codes."""
     return {
         "lam": lam,
         "test_rms": unit * rms_error(complete, network.inverse_transform(codes)),
-        "sparsity_curve": [round(float(s), 4) for s in sparsity_curve(codes, THRESHOLDS)],
-        "signed_sparsity_curve": [round(float(s), 4) for s in signed],
+        "sparsity_curve": [round(float(s), 4) for s in sparsity_curve(codes)],
     }
 
 
-def shared(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> list[Record]:
-    """Return the repetitions that all of some networks have."""
-    return shared_repetitions(records, "m", "network", networks)
-
-
-def errors(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> pd.DataFrame:
-    """Return the test RMS errors by network and fraction of missing pixels.
-
-    They are those of the repetitions that all of some networks have.
-    """
+def errors(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the test RMS errors by network and fraction of missing pixels."""
     values = (
         (record["network"], level, best["test_rms"])
-        for record in shared(records, networks)
+        for record in records
         for level, best in zip(record["levels"], record["chosen"], strict=True)
     )
     return collect(values, VARIANTS)
@@ -190,12 +178,10 @@ def errors(records: Sequence[Record], networks: Iterable[str] = NETWORKS) -> pd.
 
 def ratios(records: Sequence[Record]) -> pd.DataFrame:
     """Return all errors divided by those of SCNN on the same patches, like ``errors``."""
-    own = shared(records)
-    scnn = {record.run.seed: record["chosen"] for record in own if record["network"] == "SCNN"}
+    scnn = {r.run.seed: r["chosen"] for r in records if r["network"] == "SCNN"}
     values = (
         (record["network"], level, best["test_rms"] / reference["test_rms"])
-        for record in own
-        if record.run.seed in scnn
+        for record in records
         for level, best, reference in zip(
             record["levels"], record["chosen"], scnn[record.run.seed], strict=True
         )
@@ -203,37 +189,30 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
     return collect(values, VARIANTS)
 
 
-def by_scale(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return the records by the scale of the pixels."""
-    found: dict[str, list[Record]] = {x: [] for x in SCALES}
+def by_reading(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the records by the reading of the paper."""
+    found: dict[str, list[Record]] = {SCALED: [], UNSCALED: []}
     for record in records:
-        found[list(SCALES)[record["deviation"] is None]].append(record)
+        found[UNSCALED if record["deviation"] is None else SCALED].append(record)
     return {x: own for x, own in found.items() if own}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 3, for both scales of the pixels."""
-    by_pixels = by_scale(records)
-    if any({r["network"] for r in own} < set(NETWORKS) for own in by_pixels.values()):
-        return []
-
-    def found(*networks: str) -> dict[str, pd.DataFrame]:
-        tables = {x: errors(own, networks) for x, own in by_pixels.items()}
-        return {x: equal_repetitions(own, networks) for x, own in tables.items()}
+    """Return the paper's claims about Figure 3, for each reading."""
+    found = {x: errors(own) for x, own in by_reading(records).items()}
 
     def here(one: str, *others: str) -> dict[str, str]:
         def ratios(own: pd.DataFrame, other: str) -> str:
-            return ", ".join(f"{ratio_of(own, one, other, level).value:.2f}" for level in own)
+            return span((ratio_of(own, one, other, level).value for level in own), ".2f")
 
         return {
-            x: " and ".join(f"{ratios(own, y)} times {y}'s" for y in others)
-            for x, own in found(one, *others).items()
+            x: ", ".join(f"{ratios(own, y)} of {y}'s" for y in others) for x, own in found.items()
         }
 
     def less(one: str, *others: str) -> dict[str, Margins]:
         return {
             x: [ratio_of(own, y, one, level) - 1 for y in others for level in own]
-            for x, own in found(one, *others).items()
+            for x, own in found.items()
         }
 
     return [
@@ -262,7 +241,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                     )
                     for level in own
                 ]
-                for x, own in found("SCNN", "Sparsenet").items()
+                for x, own in found.items()
             },
             verdict_of_number,
             CHOICE,
@@ -277,55 +256,28 @@ def ratio_of(found: pd.DataFrame, one: str, other: str, level: float) -> Estimat
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return the table of test errors and of the chosen λ."""
-    title = (
-        "RMS error of test patches with missing pixels, λ chosen on validation patches. A * marks"
-        " the first or the last λ of the grid"
-    )
-    records = by_scale(records).get(SCALES[0], [])
+    title = "RMS error of test patches with missing pixels, λ chosen on validation patches"
+    records = by_reading(records)[SCALED]
     found = errors(records).rename(columns=lambda level: percent(level, 0))
     table = table_of(
         "missing-pixels", title, "missing", found, lambda v: mean_and_deviation(v, ".4f")
     )
-    chosen = collect(chosen_lams(records), VARIANTS)
+    pairs = ((r, zip(r["levels"], r["chosen"], strict=True)) for r in records)
+    values = ((r["network"], level, f"{x['lam']:g}") for r, own in pairs for level, x in own)
+    chosen = collect(values, VARIANTS)
     lams = [[f"λ of {x}", *(", ".join(cell) for cell in row)] for x, row in chosen.iterrows()]
     return [Table(table.name, title, table.columns, [*table.rows, *lams])]
 
 
-def chosen_lams(records: Sequence[Record]) -> Iterator[tuple[str, float, str]]:
-    """Yield the chosen λ as text, by network and fraction of missing pixels.
-
-    A * marks the ends of all λ that were tried in any repetition.
-    """
-    tried: dict[str, set[float]] = {}
-    for r in records:
-        tried.setdefault(r["network"], set()).update(r["lams"])
-    for r in shared(records):
-        for level, best in zip(r["levels"], r["chosen"], strict=True):
-            mark = end_mark(best["lam"], tried[r["network"]])
-            yield r["network"], level, f"{best['lam']:.3g}{mark}"
-
-
-def ends(records: Sequence[Record]) -> pd.DataFrame:
-    """Return for all repetitions whether the chosen λ is at the end of its grid."""
-    found = ((x, level, text.endswith("*")) for x, level, text in chosen_lams(records))
-    return collect(found, VARIANTS)
-
-
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot the test error against the fraction of missing pixels, and its ratio to SCNN's.
-
-    Without results of SCNN, there are no ratios.
-    """
-    records = by_scale(records).get(SCALES[0], [])
-    relative = ratios(records)
-    panels = figure.subplots(1 if relative.empty else 2, sharex=True, squeeze=False)[:, 0]
-    add_lines(panels[0], errors(records), ends(records))
+    """Plot the test error against the fraction of missing pixels, and its ratio to SCNN's."""
+    records = by_reading(records)[SCALED]
+    figure.set_size_inches(6.4, 6.4)
+    panels = figure.subplots(2, sharex=True)
+    add_lines(panels[0], errors(records))
     panels[0].set(ylabel="RMS error", ylim=(0, None))
-    if not relative.empty:
-        figure.set_size_inches(6.4, 6.4)
-        add_lines(panels[1], relative, ends(records), shifted=True)
-        panels[1].set_ylabel("RMS error / that of SCNN")
-    panels[-1].set_xlabel("fraction of missing pixels")
+    add_lines(panels[1], ratios(records), shifted=True)
+    panels[1].set(ylabel="RMS error / that of SCNN", xlabel="fraction of missing pixels")
     legend_below(figure, panels[0])
 
 
@@ -337,5 +289,4 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-3-missing-pixels": plot},
-    used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

@@ -10,9 +10,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from paper.cache import Record, Run, Scale
-from paper.experiments.claims import Claim, Estimate, Margins, verdict_of_number
+from paper.experiments.claims import Claim, Estimate, Margins, Rate, verdict_of_number
 from paper.experiments.features import classify, error_rate_of, error_text, svm_errors
-from paper.experiments.mnist_units import NOISE, TRAINER, Repetitions, train
+from paper.experiments.mnist_units import (
+    NOISE,
+    TRAINER,
+    Repetitions,
+    train,
+)
 from paper.experiments.networks import VARIED, parameters_of
 from paper.experiments.tables import (
     Experiment,
@@ -35,6 +40,8 @@ LABELS = {
     TRAINED: "… for test digits only",
 }
 """The names of the methods in tables."""
+SVM_CODES = {RELEARNED: "re-learned", TRAINED: "for test digits only"}
+"""The codes with which SCNN is compared."""
 PAPER = {
     RAW: (0.063, 0.068, 0.077, 0.087),
     ENCODER: (0.038, 0.042, 0.047, 0.055),
@@ -63,7 +70,7 @@ TRAINED_LAMS = {0.02: 0.5, 0.04: 0.7, 0.06: 0.7, 0.08: 0.7}
 """The λ of re-learned codes, for the runs whose SVM learns from the codes of training."""
 
 
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+def runs(scale: Scale, embedded: bool) -> list[Run]:
     """Raw pixels, and SCNN with a few settings, for each σ and each interpretation of it."""
     small = scale == "smoke"
     n = [600, 300, 300] if small else [50_000, 10_000, 10_000]
@@ -72,7 +79,7 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
     def run(method: str, reading: str, sigma: float, k: int = 0, **settings: Any) -> Run:
         own = {} if reading == DEVIATION else {"reading": reading}
         settings = {"method": method, "sigma": sigma, **settings, "n": n, **own}
-        return Run("mnist-noise", scale, seed + k, embedded, settings)
+        return Run("mnist-noise", scale, k, embedded, settings)
 
     def scnn(reading: str, sigma: float, lam: float, noise: float = 0, k: int = 0) -> Run:
         own = {"m": m, "lam": lam, "zeros": zeros, "Cs": Cs, "trainer": TRAINER}
@@ -174,53 +181,55 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     if not set(PAPER) <= set(found) or any(set(at) != set(SIGMAS) for at in found.values()):
         return []
     error = {x: [error_rate_of(at[sigma]) for sigma in SIGMAS] for x, at in found.items()}
-    here = {x: ", ".join(f"{100 * e.mean:.2f}" for e in error[x]) + " %" for x in error}
     printed = {x: ", ".join(f"{100 * e:.1f}" for e in PAPER[x]) + " %" for x in PAPER}
-    increase = {x: error[x][-1] - error[x][0] for x in PAPER}
 
-    def less(one: str, other: str) -> Margins:
-        return [b - a for a, b in zip(error[one], error[other], strict=True)]
+    def text(errors: Sequence[Rate]) -> str:
+        return ", ".join(f"{100 * e.mean:.2f}" for e in errors) + " %"
 
-    relearned = {x: LABELS[x] for x in (RELEARNED, TRAINED) if x in error}
+    def less(one: Sequence[Rate], other: Sequence[Rate]) -> Margins:
+        return [b - a for a, b in zip(one, other, strict=True)]
+
+    def increase(errors: Sequence[Rate]) -> Estimate:
+        return errors[-1] - errors[0]
+
     return [
         Claim(
             "The errors of SCNN are 3.8, 4.2, 4.7 and 5.5 %.",
             printed[ENCODER],
-            here[ENCODER],
+            text(error[ENCODER]),
             {
                 "": [
-                    Estimate(printed) - own.estimate
-                    for own, printed in zip(error[ENCODER], PAPER[ENCODER], strict=True)
+                    Estimate(paper) - own.estimate
+                    for own, paper in zip(error[ENCODER], PAPER[ENCODER], strict=True)
                 ]
             },
             verdict_of_number,
         ),
         Claim(
             "SCNN has a smaller error than raw pixels at every noise level.",
-            f"raw pixels {printed[RAW]}",
-            f"raw pixels {here[RAW]}",
-            {"": less(ENCODER, RAW)},
+            f"against {printed[RAW]}",
+            f"against {text(error[RAW])}",
+            {"": less(error[ENCODER], error[RAW])},
         ),
         Claim(
             "SCNN has a smaller error than re-learned codes at every noise level.",
-            f"re-learned {printed[RELEARNED]}",
-            {name: here[x] for x, name in relearned.items()},
-            {name: less(ENCODER, x) for x, name in relearned.items()},
-            choice="the codes from which the SVM learns",
+            f"against {printed[RELEARNED]}",
+            {name: text(error[x]) for x, name in SVM_CODES.items()},
+            {name: less(error[ENCODER], error[x]) for x, name in SVM_CODES.items()},
+            choice="codes for the SVM",
         ),
         Claim(
-            "Noise has little effect: SCNN's error increases by fewer points than that of raw"
-            " pixels.",
-            increase_text(PAPER),
-            increase_text({x: [e.mean for e in error[x]] for x in PAPER}),
-            {"": [increase[RAW] - increase[ENCODER]]},
+            "Noise increases SCNN's error less than that of raw pixels.",
+            f"{increase_of(PAPER[ENCODER])}, {increase_of(PAPER[RAW])}",
+            f"{points(increase(error[ENCODER]).value)}, {points(increase(error[RAW]).value)}",
+            {"": [increase(error[RAW]) - increase(error[ENCODER])]},
         ),
     ]
 
 
-def increase_text(errors: Mapping[str, Sequence[float]]) -> str:
-    """Return the increase of SCNN's error and of that of raw pixels, in points."""
-    return ", ".join(f"{x} {points(errors[x][-1] - errors[x][0])}" for x in (ENCODER, RAW))
+def increase_of(errors: Sequence[float]) -> str:
+    """Return by how many points the paper's error increases with the noise."""
+    return points(errors[-1] - errors[0])
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
@@ -231,9 +240,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
 def error_table(records: Sequence[Record], reading: str) -> Table:
     """Return the errors in the paper and here for one interpretation of σ."""
     rows = [[f"paper: {LABELS[x]}", *(percent(e) for e in PAPER[x])] for x in PAPER]
-    for x, at in best(records).items():
+    ours = {LABELS[x]: at for x, at in best(records).items()}
+    for x, at in ours.items():
         own = [at.get(sigma) for sigma in SIGMAS]
-        rows.append([LABELS[x], *(error_text(error_rate_of(f)) if f else "" for f in own)])
+        rows.append([x, *(error_text(error_rate_of(f)) if f else "" for f in own)])
     noise = {
         DEVIATION: "standard deviation σ, pixels in [−1, 1]",
         VARIANCE: "variance σ, pixels in [0, 1] and clipped",

@@ -11,7 +11,8 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
-from lincode import SCNN, soft_threshold
+from lincode import SCNN
+from paper.codes import soft_threshold
 from paper.experiments.tables import deviation
 from paper.networks import ASCNN, SAANN, PaperSCNN, Sparsenet
 
@@ -47,14 +48,13 @@ COLOURS = {
 }
 """The colours of Okabe and Ito, which colour-blind readers can tell apart, and a dark grey."""
 CHOSEN_LABEL = "large: chosen λ"
-END_LABEL = "open: λ at the end of its grid"
 MARKERS = {"SCNN": "o", "ASCNN": "s", "SAANN": "^", "Sparsenet": "D", "PCA": "x", RAW: "*"}
 VARIANT_MARKER = "P"
 """A marker that can be open, for all variants of networks."""
 
 
 def network_of(variant: str) -> str:
-    """Return the network of a variant: that of "SCNN, linear" is SCNN."""
+    """Return the network of a variant: that of "SCNN, Algorithm 1" is SCNN."""
     return variant.partition(",")[0]
 
 
@@ -129,51 +129,45 @@ def wide_lams(variant: str, n: int) -> list[float]:
     return list(grids.get(name, LAMS))[:n]
 
 
-def add_lines(
-    axes: Any, lists: pd.DataFrame, ends: pd.DataFrame | None = None, shifted: bool = False
-) -> None:
+def add_lines(axes: Any, lists: pd.DataFrame, shifted: bool = False) -> None:
     """Plot a line for each row of a table of lists: the means, with bars for the deviations.
 
-    Variants are dotted. ``ends`` has the same rows and columns and contains lists of whether λ is
-    at the end of its grid; these points have open markers. ``shifted`` lines are moved
-    sideways, so that their bars do not cover each other. This is for lines that are almost level.
-    If others were moved, they would seem to be higher or lower.
+    ``shifted`` lines are moved sideways, so that their bars do not cover each other. This is for
+    lines that are almost level. If others were moved, they would seem to be higher or lower.
     """
     gaps = np.diff(np.asarray(lists.columns, dtype=float))
-    width = 0.08 * gaps.min() if shifted and len(gaps) else 0.0
+    width = gaps.min() * min(0.08, 0.5 / len(lists)) if shifted and len(gaps) else 0.0
     shifts = width * (np.arange(len(lists)) - (len(lists) - 1) / 2)
-    marked = False
     for shift, (variant, row) in zip(shifts, lists.iterrows(), strict=True):
         row = row.dropna()
-        base = network_of(str(variant))
-        style = style_of(str(variant)) | {"markersize": 5.5}
         axes.errorbar(
             np.asarray(row.index, dtype=float) + shift,
             row.map(np.mean),
             row.map(deviation) if row.map(len).max() > 1 else None,
             label=variant,
             capsize=2.5,
-            linestyle=":" if variant != base else "--" if variant in BASELINES else "-",
-            **style,
+            linestyle=line_of(str(variant)),
+            markersize=5.5,
+            **style_of(str(variant)),
         )
-        if ends is not None:
-            at = [x for x in row.index if any(ends.loc[variant, x])]
-            marked = marked or bool(at)
-            style = style | {"markerfacecolor": "white", "linestyle": "", "zorder": 3}
-            axes.plot(np.array(at, dtype=float) + shift, row[at].map(np.mean), **style)
-    if marked:
-        axes.plot([], [], "o", color="#555555", markerfacecolor="white", label=END_LABEL)
     axes.set_xticks(list(lists.columns), [f"{x:g}" for x in lists.columns])
 
 
+def line_of(variant: str) -> str:
+    """Return the style of a line: solid for networks, dashed for baselines, dotted for variants."""
+    if variant.endswith("Algorithm 1"):
+        return "-."
+    return ":" if variant != network_of(variant) else "--" if variant in BASELINES else "-"
+
+
 def legend_below(figure: Any, axes: Any) -> None:
-    """Add a legend below the axes, where it hides no data. Remarks about markers come last.
+    """Add a legend below the axes, where it hides no data. The remark about markers comes last.
 
     It has at most four entries in a row, or three if one is long, and about the same number of
     entries in all rows.
     """
     found = zip(*axes.get_legend_handles_labels(), strict=True)
-    entries = sorted(found, key=lambda entry: entry[1] in (CHOSEN_LABEL, END_LABEL))
+    entries = sorted(found, key=lambda entry: entry[1] == CHOSEN_LABEL)
     handles, labels = zip(*entries, strict=True)
     n_rows = math.ceil(len(entries) / (3 if max(map(len, labels)) > 20 else 4))
     n_columns = math.ceil(len(entries) / n_rows)

@@ -25,10 +25,9 @@ from paper.experiments.tables import (
     Table,
     collect,
     deviation,
-    equal_repetitions,
     mean_and_deviation,
     percent,
-    shared_repetitions,
+    span,
     table_of,
 )
 from paper.samples import Samples
@@ -51,13 +50,14 @@ STOP: dict[str, dict[str, Any]] = {
 }
 """When training stops, if not by the defaults of the library."""
 PAPER_STARTS = (ALGORITHM_1, "ASCNN, weights in [−1, 1]", "SAANN, weights in [−1, 1]")
-CHOICE = "the start"
+CHOICE = "start"
 READINGS = {"scaled": METHODS[:3], "[−1, 1]": PAPER_STARTS}
 FITTED = (*METHODS[:3], *PAPER_STARTS, *LONGER)
-LONGER_REPETITIONS = 5
+FEW_REPETITIONS = 5
+"""Repetitions of other starts and of longer training."""
 
 
-def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
+def runs(scale: Scale, embedded: bool) -> list[Run]:
     """Each method with each number of units, 20 times with other patches and initial weights."""
     n, sizes, repetitions = {"smoke": (300, [5, 10], 1), "paper": (2000, [10, 30, 50], 20)}[scale]
     stop = STOP if scale == "paper" else {x: STOP.get(x, {}) | {"max_iter": 3} for x in FITTED}
@@ -65,13 +65,13 @@ def runs(scale: Scale, seed: int, embedded: bool) -> list[Run]:
         Run(
             "pca",
             scale,
-            seed + k,
+            k,
             embedded,
             {"method": method, "m": m, "n": n, "stop": stop.get(method, {})},
         )
         for k in range(repetitions)
         for m in sizes
-        for method in (*METHODS, *PAPER_STARTS, *(LONGER if k < LONGER_REPETITIONS else ()))
+        for method in (*METHODS, *((*PAPER_STARTS, *LONGER) if k < FEW_REPETITIONS else ()))
     ]
 
 
@@ -92,22 +92,19 @@ def measure(run: Run, samples: Samples) -> Mapping[str, Any]:
 
 def errors(records: Sequence[Record]) -> pd.DataFrame:
     """Return the RMS errors of all repetitions, by method and number of units."""
-    shared = shared_repetitions(records, "m", "method", METHODS)
     return collect(
-        ((r["method"], r["m"], r["rms"]) for r in shared), [*METHODS, *PAPER_STARTS, *LONGER]
+        ((r["method"], r["m"], r["rms"]) for r in records), [*METHODS, *PAPER_STARTS, *LONGER]
     )
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Return the paper's claims about Figure 2, with our training and with that of the paper."""
     found = errors(records)
-    readings = {}
-    for reading, names in READINGS.items():
-        own = equal_repetitions(found, (*names, "PCA"))
-        if not own.empty:
-            readings[reading] = own.loc[[*names, "PCA"]].set_axis(METHODS)
-    if not readings:
-        return []
+    n = {reading: len(found.loc[names[0]].iloc[0]) for reading, names in READINGS.items()}
+    readings = {
+        reading: found.loc[[*names, "PCA"]].set_axis(METHODS).map(lambda v, k=n[reading]: v[:k])
+        for reading, names in READINGS.items()
+    }
     widest = max(own.map(deviation).max(axis=None) for own in readings.values())
     repeated = {x: own.map(len).min(axis=None) > 1 for x, own in readings.items()}
 
@@ -122,7 +119,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         claim(
             f"SCNN's error is like that of PCA (at most {percent(SIMILAR, 0)} larger).",
             "very similar",
-            here(lambda own: f"{excess_text(own, 'SCNN')} larger"),
+            here(lambda own: excess_text(own, "SCNN")),
             lambda own: [excess(own, "SCNN", m).distance_to(-1, SIMILAR) for m in own],
             verdict_of_number,
         ),
@@ -138,7 +135,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "larger decrease",
             here(
                 lambda own: ", ".join(
-                    f"{x} by {np.mean(decrease(own, x)):.3f}".replace("-", "−") for x in METHODS[:3]
+                    f"{x} {np.mean(decrease(own, x)):.3f}".replace("-", "−") for x in METHODS[:3]
                 )
             ),
             lambda own: [mean_of(decrease(own, x) - decrease(own, "SAANN")) for x in METHODS[:2]],
@@ -165,7 +162,7 @@ def excess(found: pd.DataFrame, x: str, m: int) -> Estimate:
 
 def excess_text(found: pd.DataFrame, x: str) -> str:
     """Return these differences for all numbers of units as text."""
-    return ", ".join(f"{100 * excess(found, x, m).value:.3g}" for m in found) + " %"
+    return span((100 * excess(found, x, m).value for m in found), ".3g") + " %"
 
 
 def decrease(found: pd.DataFrame, x: str) -> Any:

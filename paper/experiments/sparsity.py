@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 
-from lincode.metrics import THRESHOLDS
 from paper.cache import Record
+from paper.codes import THRESHOLDS
 from paper.experiments import missing_pixels
 from paper.experiments.claims import Claim, Estimate, Margins, mean_of, verdict_of_number
 from paper.experiments.missing_pixels import (
     CHOICE,
     LEVELS,
-    SCALES,
+    SCALED,
+    UNSCALED,
     VARIANTS,
-    by_scale,
-    ends,
-    shared,
+    by_reading,
 )
 from paper.experiments.networks import NETWORKS
-from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent
+from paper.experiments.tables import Experiment, Table, mean_and_deviation, percent, span
 
 LOW, HIGH = 0.01, 0.8
 """A very low threshold, and a sparsity that counts as high at that threshold. Our criteria."""
@@ -33,21 +32,15 @@ EQUAL = 0.02
 def curves(records: Sequence[Record]) -> dict[str, Any]:
     """Return the sparsity of each network, of shape (repetitions, levels, thresholds)."""
     found: dict[str, list[Any]] = {}
-    for record in shared(records):
+    for record in records:
         own = [best["sparsity_curve"] for best in record["chosen"]]
         found.setdefault(record["network"], []).append(own)
     return {x: np.array(found[x]) for x in VARIANTS if x in found}
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
-    """Return the paper's claims about Figure 4, for both scales of the pixels."""
-    found = {x: curves(own) for x, own in by_scale(records).items()}
-    if not found or any(not set(NETWORKS) <= set(own) for own in found.values()):
-        return []
-    equal = {}
-    for reading, own in found.items():
-        n = min(len(own[x]) for x in NETWORKS)
-        equal[reading] = {x: own[x][:n] for x in NETWORKS}
+    """Return the paper's claims about Figure 4, for each reading."""
+    equal = {x: curves(own) for x, own in by_reading(records).items()}
     low = int(np.searchsorted(THRESHOLDS, LOW))
     mean = {r: {x: own[x].mean(axis=2) for x in NETWORKS} for r, own in equal.items()}
     spread = {r: {x: np.ptp(own[x], axis=1) for x in NETWORKS} for r, own in mean.items()}
@@ -68,7 +61,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         Claim(
             f"SCNN is sparse even at very low thresholds (at least {HIGH} at {LOW}).",
             "high",
-            here(lambda r: ", ".join(f"{s:.2f}" for s in equal[r]["SCNN"][:, :, low].mean(axis=0))),
+            here(lambda r: span(equal[r]["SCNN"][:, :, low].mean(axis=0), ".2f")),
             every(
                 lambda r: [
                     mean_of(values).distance_to(HIGH, 1) for values in equal[r]["SCNN"][:, :, low].T
@@ -78,8 +71,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             CHOICE,
         ),
         Claim(
-            "SCNN is at least as sparse as the others at each noise level (mean over thresholds;"
-            f" at most {EQUAL} lower).",
+            "SCNN is at least as sparse as the others (mean over thresholds; at most"
+            f" {EQUAL} lower).",
             "at least equal",
             here(means),
             every(
@@ -118,43 +111,37 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def tables(records: Sequence[Record]) -> list[Table]:
     """Return one table for each scale of the pixels."""
-    found, names = by_scale(records), ("sparsity", "sparsity-unscaled")
-    pairs = zip(SCALES, names, strict=True)
-    return [sparsity_table(found[x], name, x) for x, name in pairs if x in found]
+    found, names = by_reading(records), {SCALED: "sparsity", UNSCALED: "sparsity-unscaled"}
+    return [sparsity_table(found[x], name, x) for x, name in names.items()]
 
 
 def sparsity_table(records: Sequence[Record], name: str, pixels: str) -> Table:
     """Return the sparsity at some thresholds, with 10 % and 50 % of the pixels missing."""
     at = [0.0, 0.01, 0.1, 0.2, 0.3, 0.5]
     where = [int(np.argmin(np.abs(THRESHOLDS - t))) for t in at]
-    marks = ends(records).map(lambda found: "*" if any(found) else "")
     rows = [
         [
-            f"{x}, {percent(LEVELS[level], 0)} missing{marks.loc[x, LEVELS[level]]}",
+            f"{x}, {percent(LEVELS[level], 0)} missing",
             *(mean_and_deviation(s[:, level, k], ".3f") for k in where),
         ]
         for x, s in curves(records).items()
         for level in (0, len(LEVELS) - 1)
     ]
-    title = f"Fraction of coefficients u with |u| ≤ Th ({pixels}). A * marks ends of the grid of λ"
+    title = f"Fraction of coefficients u with |u| ≤ Th ({pixels})"
     return Table(name, title, ["threshold Th", *(f"{t:g}" for t in at)], rows)
 
 
 def plot(figure: Any, records: Sequence[Record]) -> None:
-    """Plot one panel per network and one line per fraction of missing pixels.
-
-    Lines are dashed if λ is at the end of its grid. Bands show the deviations.
-    """
-    records = by_scale(records).get(SCALES[0], [])
-    found, at = curves(records), ends(records)
+    """Plot one panel per network, one line per fraction of missing pixels, and the deviations."""
+    records = by_reading(records)[SCALED]
+    found = curves(records)
     figure.set_size_inches(7.4, 5.4)
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
     styles = line_styles()
     for axes, (x, lines) in zip(panels, found.items(), strict=False):
-        for k, level in enumerate(LEVELS):
+        for k in range(len(LEVELS)):
             mean = lines[:, k].mean(axis=0)
-            line = styles[k] | {"linestyle": "--" if any(at.loc[x, level]) else "-"}
-            axes.plot(THRESHOLDS, mean, **line)
+            axes.plot(THRESHOLDS, mean, **styles[k])
             if len(lines) > 1:
                 width = lines[:, k].std(axis=0, ddof=1)
                 band = {"color": styles[k]["color"], "alpha": 0.2, "linewidth": 0}
@@ -169,8 +156,6 @@ def plot(figure: Any, records: Sequence[Record]) -> None:
     last.axis("off")
     for k, level in enumerate(LEVELS):
         last.plot([], [], label=f"{percent(level, 0)} missing", **styles[k])
-    if at.map(any).to_numpy().any():
-        last.plot([], [], "--", color="#555555", label="λ at the end\nof its grid")
     last.legend(loc="center", fontsize=11)
 
 
@@ -195,5 +180,4 @@ EXPERIMENT = Experiment(
     claims,
     tables,
     {"figure-4-sparsity": plot},
-    used_by_claims=lambda run: run.settings["network"] in NETWORKS,
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from paper.cache import Record, Run, Scale
-from paper.experiments.claims import Claim
+from paper.experiments.claims import Claim, Estimate
 
 Plot = Callable[[Any, Sequence[Record]], None]
 """A function (figure, records) that plots records on an empty matplotlib figure."""
@@ -41,14 +41,12 @@ class Experiment:
     title: str
     """The number of the figure or table, and what it shows"""
     needs: Literal["mnist", "bsds300"]
-    runs: Callable[[Scale, int, bool], list[Run]]
-    """(scale, seed, embedded): all runs of a complete reproduction"""
+    runs: Callable[[Scale, bool], list[Run]]
+    """(scale, embedded): all runs"""
     claims: Callable[[Sequence[Record]], list[Claim]]
     tables: Callable[[Sequence[Record]], list[Table]]
     plots: Mapping[str, Plot] = field(default_factory=dict)
     """The plots by the names of their files"""
-    used_by_claims: Callable[[Run], bool] = lambda run: True
-    """Whether a run is needed to judge the claims"""
 
 
 def best_repetitions(
@@ -74,24 +72,6 @@ def best_repetitions(
     return chosen
 
 
-def shared_repetitions(
-    records: Sequence[Record], by: str, label: str, required: Iterable[str]
-) -> list[Record]:
-    """Return the repetitions that all required methods have, for each value of a setting.
-
-    Methods must be compared on the same samples, because some samples are easier than others. For
-    a value of the setting without any such repetition, all records are returned. ``label`` is the
-    setting with the name of the method. The records are sorted by seed.
-    """
-    methods: dict[tuple[Any, int], set[str]] = {}
-    for record in records:
-        methods.setdefault((record[by], record.run.seed), set()).add(record[label])
-    complete = {key for key, names in methods.items() if set(required) <= names}
-    values = {value for value, _ in complete}
-    shared = [r for r in records if (r[by], r.run.seed) in complete or r[by] not in values]
-    return sorted(shared, key=lambda record: record.run.seed)
-
-
 def collect(values: Iterable[tuple[str, Any, Any]], rows: Iterable[str]) -> pd.DataFrame:
     """Collect (row, column, value) tuples into a table of lists of values.
 
@@ -101,16 +81,6 @@ def collect(values: Iterable[tuple[str, Any, Any]], rows: Iterable[str]) -> pd.D
     data = pd.DataFrame(values, columns=["row", "column", "value"])
     table = data.groupby(["row", "column"])["value"].agg(list).unstack()
     return table.reindex([name for name in rows if name in table.index])
-
-
-def equal_repetitions(lists: pd.DataFrame, rows: Iterable[str]) -> pd.DataFrame:
-    """Return a table of lists of the same length, for the columns that have values in all ``rows``.
-
-    If all rows have the same repetitions, as in a complete reproduction, nothing is left out.
-    """
-    complete = lists.reindex(list(rows)).dropna(axis="columns")
-    n = min((len(values) for values in complete.to_numpy().ravel()), default=0)
-    return complete.map(lambda values: values[:n])
 
 
 def table_of(
@@ -133,21 +103,23 @@ def deviation(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def at_end(value: float, tried: Iterable[float]) -> bool:
-    """Return whether a chosen value is the smallest or the largest of those that were tried."""
-    every = list(tried)
-    return value <= min(every) or value >= max(every)
-
-
-def end_mark(value: float, tried: Iterable[float]) -> str:
-    """Return the * that marks a chosen value at the end of its grid, if it has several values."""
-    every = set(tried)
-    return "*" if len(every) > 1 and at_end(value, every) else ""
-
-
 def points(fraction: float) -> str:
     """Return a difference of fractions in percentage points: 0.123 is "12.3 points"."""
     return f"{100 * fraction:.1f} points".replace("-", "−")
+
+
+def plus_minus(estimate: Estimate, digits: int = 1) -> str:
+    """Return a fraction and its standard error in points: "12.3±0.4"."""
+    value, error = (f"{100 * x:.{digits}f}" for x in (estimate.value, estimate.error))
+    return f"{value}±{error}".replace("-", "−")
+
+
+def span(values: Iterable[float], form: str) -> str:
+    """Return the smallest and the largest of some values as text, without exponents."""
+    every = [float(f"{value:{form}}") for value in values]
+    form = "g" if form.endswith("g") else form
+    low, high = (f"{value:{form}}".replace("-", "−") for value in (min(every), max(every)))
+    return low if low == high else f"{low} to {high}" if min(every) < 0 else f"{low}–{high}"
 
 
 def percent(fraction: float, digits: int = 1) -> str:

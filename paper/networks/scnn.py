@@ -25,12 +25,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lincode import soft_threshold
 from lincode.core.arrays import Array
 from lincode.core.dictionary import dictionary_step, project_unit_ball
 from lincode.core.energy import CodeStats, energy, energy_from_stats
 from lincode.core.lasso import CodeProblem, code_step
 from lincode.core.ridge import DirectFactor, factor_gram, factor_transposed
+from lincode.core.threshold import soft_threshold
 from paper.networks.base import Network, check_choice, finite
 
 U_ITERATIONS, D_ITERATIONS, C_ITERATIONS = 1000, 500, 500

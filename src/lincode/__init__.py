@@ -1,6 +1,5 @@
 """lincode: sparse codes that cost one matrix product."""
 
-from lincode.core.threshold import soft_threshold
 from lincode.denoise import denoise
 from lincode.estimators.minibatch import MiniBatchSCNN
 from lincode.estimators.path import scnn_path
@@ -11,7 +10,7 @@ from lincode.index import SparseIndex
 from lincode.io import load, save
 from lincode.training.loop import Iteration
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "SCNN",
@@ -25,7 +24,6 @@ __all__ = [
     "load_sae",
     "save",
     "scnn_path",
-    "soft_threshold",
     "sparse_encode",
     "to_onnx",
 ]

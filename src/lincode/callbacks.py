@@ -64,8 +64,8 @@ class Checkpoint:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"the checkpoint {os.fspath(self.path)} cannot be written: {error} Training"
-                    " continues without it.",
+                    f"the checkpoint {os.fspath(self.path)} cannot be written, and training"
+                    f" continues without it: {error}",
                     UserWarning,
                     stacklevel=2,
                 )

@@ -1,4 +1,4 @@
-"""Metrics of codes and reconstructions: the energy and measures of the paper, and RMS errors.
+"""Metrics of codes and reconstructions: RMS errors, those of sparse autoencoders, and the energy.
 
 The R² of held-out samples needs no function: it is ``score`` of the estimators, which
 ``GridSearchCV`` and ``cross_val_score`` use by default.
@@ -14,9 +14,6 @@ from scipy.sparse import csr_array, issparse
 
 from lincode.core.energy import energy_of_rows
 from lincode.exceptions import InvalidInputError
-
-THRESHOLDS = np.linspace(0, 0.5, 51)
-"""Default thresholds of sparsity curves. The paper uses the range [0, 0.5]."""
 
 
 def rms_error(X: Any, X_reconstructed: ArrayLike) -> float:
@@ -105,63 +102,6 @@ def energy(
     if not np.isfinite(value):
         raise InvalidInputError("all arguments must be finite, but contain NaN or infinity.")
     return float(value)
-
-
-def sparsity(codes: Any, threshold: float = 0.0) -> float:
-    """Fraction of coefficients whose absolute value is at most ``threshold``.
-
-    This is the sparsity value of the paper, except that it uses ``|u|`` instead of u. Large
-    negative coefficients therefore do not count as small.
-
-    Parameters
-    ----------
-    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
-        Codes, as returned by ``transform``.
-    threshold : float, default=0
-        Largest absolute value that counts as small.
-
-    Examples
-    --------
-    >>> from lincode.metrics import sparsity
-    >>> sparsity([[0.0, -3.0, 0.0, 0.1]])
-    0.5
-    """
-    return float(sparsity_curve(codes, [threshold])[0])
-
-
-def sparsity_curve(codes: Any, thresholds: ArrayLike = THRESHOLDS) -> NDArray[np.float64]:
-    """Compute :func:`sparsity` for many thresholds at once.
-
-    Parameters
-    ----------
-    codes : array-like or scipy sparse matrix of shape (n_samples, n_components)
-        Codes, as returned by ``transform``.
-    thresholds : array-like of shape (n_thresholds,), default=51 values in [0, 0.5]
-        Thresholds, in any order. The default range is that of the paper.
-
-    Returns
-    -------
-    fractions : array of shape (n_thresholds,)
-        For each threshold, the fraction of coefficients whose absolute value is at most the
-        threshold.
-
-    Examples
-    --------
-    >>> from lincode.metrics import sparsity_curve
-    >>> sparsity_curve([[0.0, -0.3, 0.1, 2.0]], [0.0, 0.2, 0.4])
-    array([0.25, 0.5 , 0.75])
-    """
-    values = codes.tocsr().data if issparse(codes) else np.asarray(codes)
-    total = int(np.prod(codes.shape)) if issparse(codes) else values.size
-    if not total:
-        raise InvalidInputError("codes must have at least one entry, got none.")
-    # Thresholds have the precision of the codes; otherwise the float32 number 0.1 is above 0.1.
-    dtype = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
-    limits = np.asarray(thresholds).astype(dtype)
-    magnitudes = np.sort(np.abs(values.astype(dtype, copy=False)), axis=None)
-    n_small = np.searchsorted(magnitudes, limits, side="right")
-    n_implicit_zeros = np.where(limits >= 0, total - values.size, 0)
-    return np.asarray((n_small + n_implicit_zeros) / total, dtype=np.float64)
 
 
 def autoencoder_metrics(X: ArrayLike, codes: Any, X_reconstructed: ArrayLike) -> dict[str, float]:

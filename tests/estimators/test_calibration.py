@@ -12,7 +12,8 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
-from lincode import SCNN, MiniBatchSCNN, soft_threshold, sparse_encode
+from lincode import SCNN, MiniBatchSCNN, sparse_encode
+from lincode.core.threshold import soft_threshold
 from lincode.exceptions import InvalidInputError
 
 ESTIMATORS = (SCNN, MiniBatchSCNN)

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lincode import SCNN, MiniBatchSCNN
 from lincode.core import arrays
+from lincode.estimators import minibatch
 from lincode.exceptions import InvalidInputError
 from lincode.training import lazy_rows
 from tests.estimators.energies import exact_energy
@@ -39,7 +40,9 @@ class Slices:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of 20 digits, and a buffer of 200."""
+    """Chunks of 20 digits, a buffer of 200, and a sample of 400 for the held-out rows."""
+    monkeypatch.setattr(minibatch, "SAMPLED_BYTES", 0)
+    monkeypatch.setattr(minibatch, "MIN_SAMPLED_ROWS", 400)
     monkeypatch.setattr(lazy_rows, "CHUNK_BYTES", 20 * 64 * 8)
     monkeypatch.setattr(lazy_rows, "BUFFER_BYTES", 200 * 64 * 8)
 
@@ -91,6 +94,13 @@ def test_lazy_arrays_train_a_network_as_good_as_in_memory(
 def test_small_memory_map_is_trained_on_like_an_array(digits: Any, tmp_path: Path) -> None:
     mapped = network().fit(open_mapped(digits, tmp_path))
     assert_array_equal(mapped.components_, network().fit(digits).components_)
+
+
+def test_small_lazy_array_is_read_once(digits: Any) -> None:
+    """Training then knows which rows are held out."""
+    X = Slices(digits)
+    network().fit(X)
+    assert X.n_read == 600
 
 
 def test_arrays_are_not_read_as_a_whole(digits: Any, small_chunks: None) -> None:

@@ -53,13 +53,13 @@ def test_one_warning_if_all_codes_will_be_zero(digits: Any, method: Any) -> None
         (0 * digits, "auto", "X is all zero"),
     ):
         with pytest.warns(UserWarning, match=f"{name}: all codes will be zero: {reason}") as caught:
-            scnn = method(cls(8, alpha=alpha, random_state=0), X)
+            scnn = method(cls(8, density=2, alpha=alpha, random_state=0), X)
         assert len(caught) == 1
         assert caught[0].filename == __file__, "the warning must point to the caller"
         assert not scnn.transform(X).any()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        method(cls(8, alpha=0.5 * edge, random_state=0), digits)
+        method(cls(8, density=2, alpha=0.5 * edge, random_state=0), digits)
 
 
 # scnn_path

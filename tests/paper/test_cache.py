@@ -114,7 +114,7 @@ def test_a_killed_command_leaves_complete_records_and_can_be_continued(tmp_path:
     kept = {record.run.key for record in Cache(tmp_path).read()}
     assert kept
     assert main(words) == 0
-    planned = {run.key for run in experiments.EXPERIMENTS["pca"].runs("smoke", 0, True)}
+    planned = {run.key for run in experiments.EXPERIMENTS["pca"].runs("smoke", True)}
     assert kept <= planned == {record.run.key for record in Cache(tmp_path).read()}
 
 

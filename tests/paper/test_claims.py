@@ -20,7 +20,7 @@ from paper.experiments.claims import (
     verdict_of_ordering,
 )
 from paper.experiments.features import encode_predictions
-from paper.experiments.tables import at_end, best_repetitions, shared_repetitions
+from paper.experiments.tables import best_repetitions, span
 from scipy.stats import norm
 
 
@@ -80,23 +80,24 @@ def test_a_range_is_reproduced_within_two_standard_errors() -> None:
 def test_a_claim_depends_on_a_choice_if_it_changes_the_verdict() -> None:
     assert combined({"": "tie"}) == "tie"
     assert combined({"one": "reproduced", "other": "reproduced"}) == "reproduced"
-    assert combined({"one": "reproduced", "other": "tie"}) == "depends"
+    assert combined({"one": "reproduced", "other": "tie"}) == "depends on a choice"
 
 
 def test_a_claim_says_what_it_depends_on() -> None:
     margins = {"one": estimates(3.0), "other": estimates(-3.0), "not measured": []}
     here = {"one": "1", "other": "2", "not measured": "?", "": "3"}
     claim = Claim("A is better than B.", "better", here, margins, choice="the start")
-    assert claim.text == "one: 1 (reproduced); other: 2 (not reproduced); not measured: ?; 3"
-    assert claim.verdict_text == "? depends on the start"
+    assert claim.text == "one ✓: 1; other ✗: 2; not measured: ?; 3"
+    assert claim.verdict_text == "? the start"
     same = Claim("A is better than B.", "better", here, {"one": estimates(3.0)})
     assert same.text == "one: 1; other: 2; not measured: ?; 3"
-    assert same.verdict_text == "✓ reproduced"
+    assert same.verdict_text == "✓"
     unjudged = Claim("A", "a", "b", {"": []})
     assert unjudged.outcome == "not judged"
     text = tally([claim, same, unjudged])
-    assert text.startswith("Of 3 claims of the paper, reproduced: 1, different in our favour: 0,")
-    assert text.endswith("differently: 1, not judged: 1.")
+    assert text == (
+        "Claims of the paper: 3; reproduced 1, not judged 1, depends on a choice 1 (the start 1)."
+    )
 
 
 def test_error_of_a_rate_is_binomial() -> None:
@@ -160,13 +161,6 @@ def test_errors_of_means_and_medians(rng: np.random.Generator) -> None:
     assert difference.error == pytest.approx(0.5)
 
 
-def test_ends_of_a_grid() -> None:
-    assert at_end(0.1, [0.5, 0.1, 0.3])
-    assert at_end(0.5, [0.5, 0.1, 0.3])
-    assert not at_end(0.3, [0.5, 0.1, 0.3])
-    assert at_end(0.3, [0.3]), "if one value was tried, nothing beyond it was"
-
-
 def units_record(m: int, test: float, seed: int = 0, lam: float = 0.5, val: float = 0.02) -> Record:
     settings = {"m": m, "lam": lam, "n": [50_000, 10_000, 10_000], "Cs": {"plain": [1.0]}}
     svm = {"val_error": val, "test_error": test, "C": 1.0, "zeros": 0.8}
@@ -198,7 +192,7 @@ def test_table_2_depends_on_the_stop_of_the_encoder() -> None:
     record = replace(stopped, run=replace(stopped.run, settings=settings), result=found)
     (claim,) = mnist_units.claims([units_record(400, 0.0270), record])
     assert list(claim.verdicts.values()) == ["reproduced", "differs (better)"]
-    assert "2.20 %" in claim.text, "the number of steps is chosen on validation digits"
+    assert "2.20±" in claim.text, "the number of steps is chosen on validation digits"
 
 
 def test_settings_are_chosen_by_the_first_repetition() -> None:
@@ -212,7 +206,7 @@ def test_settings_are_chosen_by_the_first_repetition() -> None:
     found = best_repetitions((r["m"], r, r["plain"]) for r in reversed(records))
     assert [record for record, _ in found[400]] == [chosen, records[2]]
     (claim,) = mnist_units.claims(records)
-    assert "3.50 %" in claim.text
+    assert "3.50±" in claim.text
 
 
 def digit_record(network: str, m: int, accuracy: float, seed: int = 0) -> Record:
@@ -249,32 +243,17 @@ def test_judgement_of_figure_5() -> None:
     assert figure_5(steep, dict.fromkeys(flat, 0.6)) == ["not reproduced", "reproduced"]
 
 
+def test_spans_of_values() -> None:
+    assert span([0.2, 0.1, 0.3], ".1f") == "0.1–0.3"
+    assert span([0.11, 0.12], ".1f") == "0.1"
+    assert span([-0.2, 1], ".1f") == "−0.2 to 1.0"
+
+
 def test_methods_are_compared_on_shared_repetitions() -> None:
-    whole = [digit_record(x, 25, 0.8) for x in networks.NETWORKS]
-    more = digit_record("SCNN", 25, 0.2, 1)
-    alone = digit_record("SCNN", 50, 0.3, 1)
-    found = shared_repetitions([more, alone, *whole], "m", "network", networks.NETWORKS)
-    assert found == [*whole, alone]
-    records = [*whole, more, alone]
-    assert digits.accuracies(records, "m").loc["SCNN"].to_dict() == {25: [0.8], 50: [0.3]}
-    assert digits.means(records, "m").loc["SCNN"].to_dict() == {25: 0.8}
+    records = [digit_record(x, 25, 0.8) for x in networks.NETWORKS]
+    records += [digit_record("SCNN", 50, 0.3)]
     assert list(digits.cells(records, "m")["SCNN"]) == [25]
     # Repetitions are matched by their seeds, and only those of both networks count.
     one = [digit_record("SCNN", 25, 0.8, seed) for seed in (0, 2)]
     other = [digit_record("ASCNN", 25, a, seed) for a, seed in ((0.6, 2), (0.1, 1))]
     assert digits.difference(one, other).value == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(("best", "marked"), [(0, True), (1, False), (2, True)])
-def test_accuracies_with_lambda_at_the_end_of_its_grid_are_marked(best: int, marked: bool) -> None:
-    records = []
-    for x in networks.NETWORKS:
-        record = digit_record(x, 25, 0.8)
-        val = [0.9 if k == best and x == "SAANN" else 0.5 - 0.1 * (k != 1) for k in range(3)]
-        result = {**record.result, "val_accuracy": val, "test_accuracy": [0.8] * 3}
-        records.append(Record(record.run, result, 1.0, {}))
-    table = digits.accuracy_table(records, "m", "t", "T", "units")
-    cells = {row[0]: row[1] for row in table.rows}
-    assert cells["SAANN"] == ("80.0*" if marked else "80.0")
-    assert cells["SCNN"] == "80.0"
-    assert digits.ends(records, "m").loc["SAANN", 25] == [marked]

@@ -36,13 +36,6 @@ def soft_threshold(
     Returns
     -------
     V : array of the same shape as Z
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lincode import soft_threshold
-    >>> soft_threshold(np.array([-3.0, -0.5, 0.0, 2.0]), 1.0)
-    array([-2.,  0.,  0.,  1.])
     """
     t = min(t, float(np.finfo(Z.dtype).max))
     if positive:

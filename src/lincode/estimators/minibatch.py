@@ -199,7 +199,8 @@ class MiniBatchSCNN(BaseSCNN):
     encoder_r2_ : float
         The fraction of the data, 1 − ‖X − R‖²/‖X‖², that the reconstruction R from the encoder's
         codes explains, measured on samples that are held out from the refinement, or with
-        ``partial_fit`` on samples that are new. If X is not in memory, they are a random sample.
+        ``partial_fit`` on samples that are new. If X is not in memory and has more than 128 MiB,
+        they are a random sample, which training may use too.
     energy_path_ : array of shape (n_steps,)
         The energy per sample of each batch before it was learned, without the refinement.
     energy_ : float
@@ -312,6 +313,7 @@ class MiniBatchSCNN(BaseSCNN):
         lazy, penalties = LazyRows(X) if is_lazy(X) else None, None
         if lazy is not None:
             sample, lengths = self._scan(lazy, rng)
+            lazy = lazy if sample.shape[0] < lazy.shape[0] else None  # all rows are in memory
         else:
             samples = check_samples(self, X, reset=True)
             (sample, penalties), lengths = samples.filled(), samples.lengths

@@ -47,7 +47,8 @@ MAX_STEP_TOL, MIN_STEP_TOL = 1e-2, 1e-6
 STEP_TOL_FRACTION = 0.3
 """The tolerance of the steps as a fraction of the last relative change of the energy."""
 ENCODER_TOL_RATIO = 10.0
-"""The tolerance of an iterative C step before the last, relative to that of the other steps."""
+"""The tolerance of an iterative C step before the last, relative to that of the other steps. That
+of the last is a tenth of theirs, because ``optimality_`` compares each feature."""
 MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
 """The largest number of dictionary sweeps in an iteration and after the last one."""
 MAX_MOMENTUM = 0.9
@@ -263,7 +264,7 @@ class SCNNTraining:
         """Compute the dictionary to its final tolerance, and the encoder for the final codes."""
         self.update_dictionary(self.final_tol, MAX_FINAL_SWEEPS)
         yield "dictionary"
-        self.C = encoder_step(self.stats.UtX, self.factor, self.C, self.final_tol)
+        self.C = encoder_step(self.stats.UtX, self.factor, self.C, self.final_tol / 10)
         yield "encoder"
 
     def snapshot(self) -> Trained:
