@@ -147,7 +147,7 @@ def main() -> None:
                     continue
                 before = time.perf_counter()
                 encode = fit(train - mean)
-                record = {"case": (layer, m, k), "method": name}
+                record: dict[str, Any] = {"case": (layer, m, k), "method": name}
                 record["seconds"] = time.perf_counter() - before
                 codes, reconstructed = encode(test - mean)
                 record |= autoencoder_metrics(test - mean, codes, reconstructed)
