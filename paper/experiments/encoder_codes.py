@@ -14,7 +14,7 @@ from paper.experiments import competitors, digits_components, digits_input_size,
 from paper.experiments.claims import Claim, Estimate, mean_of, signs, verdict_of_number
 from paper.experiments.digits import OTHERS, difference
 from paper.experiments.networks import build, parameters_of
-from paper.experiments.tables import Experiment, Table, percent
+from paper.experiments.tables import Experiment, percent
 from paper.networks import PaperSCNN
 from paper.networks.scnn import remaining_excess
 from paper.samples import Samples
@@ -155,16 +155,10 @@ def all_cases(records: Sequence[Record]) -> Claim:
     )
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Return no table: the claims have all numbers."""
-    return []
-
-
 EXPERIMENT = Experiment(
     GROUP,
     "Abstract, Section 3 and conclusions",
     "mnist",
     runs,
     claims,
-    tables,
 )

@@ -44,7 +44,7 @@ class Experiment:
     runs: Callable[[Scale, bool], list[Run]]
     """(scale, embedded): all runs"""
     claims: Callable[[Sequence[Record]], list[Claim]]
-    tables: Callable[[Sequence[Record]], list[Table]]
+    tables: Callable[[Sequence[Record]], list[Table]] = lambda records: []
     plots: Mapping[str, Plot] = field(default_factory=dict)
     """The plots by the names of their files"""
 
