@@ -147,7 +147,7 @@ METHODS: dict[str, tuple[Method, tuple[int, ...]]] = {
     "faiss OPQ": (faiss_index("OPQ{n},PQ{n}x8"), (32,)),
     "faiss residual quantiser": (faiss_index("RQ{n}x8"), (32,)),
 }
-LATER = ("SparseIndex", "PCA, int8", "faiss PQ", "faiss OPQ", "faiss residual quantiser")
+LATER = ("SparseIndex", "PCA, int8", "faiss PQ")
 TRAINED_ON = ("all", "the same half", "the other half")
 
 
