@@ -14,8 +14,8 @@ assert "numba" not in sys.modules
 assert "matplotlib" not in sys.modules
 X = np.random.RandomState(0).standard_normal((500, 12)) @ np.diag(np.arange(1.0, 13))
 for network in (
-    lincode.SCNN(8, random_state=0),
-    lincode.MiniBatchSCNN(8, random_state=0, max_iter=3, max_no_improvement=None),
+    lincode.SCNN(8, density=2, random_state=0),
+    lincode.MiniBatchSCNN(8, density=2, random_state=0, max_iter=3, max_no_improvement=None),
 ):
     codes = network.fit(X).transform(X)
     assert codes.shape == (500, 8)

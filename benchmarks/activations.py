@@ -73,8 +73,8 @@ def _run_model(layer: int, n_tokens: int) -> Any:
     return np.concatenate(parts)[:n_tokens]
 
 
-def by_lincode(X: Any, m: int, k: int, **options: Any) -> Any:
-    network = MiniBatchSCNN(m, density=k, random_state=0, **options).fit(X)
+def by_lincode(X: Any, m: int, density: float, **options: Any) -> Any:
+    network = MiniBatchSCNN(m, density=density, random_state=0, **options).fit(X)
     return lambda Z: (U := network.transform(Z), network.inverse_transform(U))
 
 
@@ -96,6 +96,7 @@ def by_random_atoms(X: Any, m: int, k: int) -> Any:
 
 def methods(m: int, k: int, layer: int, seconds: list[float]) -> Iterator[tuple[str, Any]]:
     """Yield names and functions of X that return a function of codes and reconstructions."""
+    yield "lincode, mean of k", lambda X: by_lincode(X, m, k / m, positive_code=True)
     yield "lincode, positive codes", lambda X: by_lincode(X, m, k, positive_code=True)
     yield "lincode, both signs", lambda X: by_lincode(X, m, k)
     first, is_stored = (m, k) == CASES[0], layer == LAYERS[0]
@@ -147,7 +148,7 @@ def main() -> None:
                     continue
                 before = time.perf_counter()
                 encode = fit(train - mean)
-                record = {"case": (layer, m, k), "method": name}
+                record: dict[str, Any] = {"case": (layer, m, k), "method": name}
                 record["seconds"] = time.perf_counter() - before
                 codes, reconstructed = encode(test - mean)
                 record |= autoencoder_metrics(test - mean, codes, reconstructed)

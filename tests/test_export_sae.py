@@ -167,5 +167,7 @@ def test_what_lincode_cannot_express(tmp_path: Path) -> None:
     export_sae(fitted(density=3).fit(X), tmp_path)
     config = json.loads((tmp_path / "cfg.json").read_text())
     (tmp_path / "cfg.json").write_text(json.dumps(config | {"normalize_activations": "layer_norm"}))
-    with pytest.raises(InvalidInputError, match="cannot express: normalize_activations"):
+    with pytest.raises(
+        InvalidInputError, match="cannot express normalize_activations='layer_norm'"
+    ):
         load_sae(tmp_path)

@@ -62,14 +62,15 @@ print(
 # Which digits activate a feature most
 # ------------------------------------
 # The purity of a feature is the largest fraction of one class among the ten test digits that
-# activate it most.
+# activate it most. Features that fewer than ten test digits activate are left out. Each row of the
+# figure shows these ten digits for one feature, from the lowest to the highest purity.
 
 N_TOP = 10
 top, purity = {}, {}
 for name, F in features.items():
     order = np.argsort(-F, axis=0, kind="stable")[:N_TOP].T
-    top[name] = [rows[f[rows] > 0] for f, rows in zip(F.T, order, strict=True) if f.max() > 0]
-    purity[name] = np.array([np.bincount(y_test[rows]).max() / len(rows) for rows in top[name]])
+    top[name] = order[(F > 0).sum(axis=0) >= N_TOP]
+    purity[name] = np.array([np.bincount(y_test[rows]).max() / N_TOP for rows in top[name]])
     print(
         f"{name:20} purity {purity[name].mean():.0%},"
         f" {np.mean(F != 0):.0%} of the values are not zero"
@@ -77,7 +78,6 @@ for name, F in features.items():
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for ax, name in zip(axes, ("hidden units", "SCNN features"), strict=True):
-    # Features from the lowest to the highest purity, in equal steps.
     shown = np.argsort(purity[name])[np.linspace(0, len(purity[name]) - 1, 8).astype(int)]
     image = np.zeros((80, 10 * N_TOP))
     for row, j in enumerate(shown):
@@ -87,8 +87,8 @@ for ax, name in zip(axes, ("hidden units", "SCNN features"), strict=True):
     ax.imshow(image, cmap="gray_r")
     ax.set_yticks(10 * np.arange(8) + 4.5, [f"{purity[name][j]:.0%}" for j in shown])
     ax.set_xticks([])
-    ax.set_title(f"{name}: mean purity {purity[name].mean():.0%}", fontsize=11)
-    ax.set_ylabel("purity")
+    ax.set_title(f"{name}, mean purity {purity[name].mean():.0%}", fontsize=11)
+    ax.set_ylabel("purity of the feature")
 plt.show()
 
 # %%

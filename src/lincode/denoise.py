@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
-from lincode.core.arrays import Array
+from lincode.core.arrays import Array, blocks
 from lincode.estimators.sparse_encode import adapt_dictionary, sparse_encode
 from lincode.estimators.validation import check_matrix, check_seed, choice, either, number
 from lincode.exceptions import InvalidInputError
@@ -39,13 +39,11 @@ def denoise(
     X : array-like of shape (n_samples,), (height, width) or (height, width, n_colours)
         A signal, a grey image or a colour image with 3 or 4 colours, at any scale.
     sigma : float, default=None
-        The standard deviation of the noise. None means that it is estimated from the smallest
-        variances of principal components of the patches, which is too small if the noise of
-        neighbouring values is correlated.
+        The standard deviation of the noise. None means an estimate from principal components of
+        the patches, which is too small if the noise of neighbouring values is correlated.
     network : estimator or array of shape (n_components, n_features), default=None
-        An estimator with ``components_``, or a dictionary, for patches without their mean. Patches
-        of images are square: ``n_features`` is 64 for 8×8 pixels, and 192 with 3 colours. None
-        means that a dictionary is learned from the noisy patches.
+        An estimator with ``components_``, or a dictionary, for square patches without their mean,
+        with 192 features for 8×8 pixels and 3 colours. None means that it is learned from X.
     n_jobs : int, default=None
         The number of threads. None means as many as the BLAS library uses, −1 means all cores.
     random_state : int, RandomState instance or None, default=None
@@ -61,29 +59,26 @@ def denoise(
     >>> import numpy as np
     >>> import lincode
     >>> noisy = np.sin(np.arange(1000) / 20) + 0.2 * np.random.default_rng(0).standard_normal(1000)
-    >>> denoised = lincode.denoise(noisy, random_state=0)
-    >>> bool(np.std(denoised - np.sin(np.arange(1000) / 20)) < 0.1)
+    >>> error = lincode.denoise(noisy, random_state=0) - np.sin(np.arange(1000) / 20)
+    >>> bool(np.std(error) < 0.1)
     True
     """
     either(choice(None), number(0)).check("sigma", sigma)
-    image, rng = _as_image(X), check_seed(random_state)
-    n_colours, D = image.shape[2], None
+    image, D = _as_image(X), None
+    n_colours = image.shape[2]
     if network is not None:
         D = check_matrix("network", getattr(network, "components_", network), None, image.dtype)
     p = SIDE**2 * n_colours if D is None else D.shape[1]
     side = round((p / n_colours) ** 0.5)
     shape = (p, 1) if np.ndim(X) == 1 else (side, side)
-    if shape[0] * shape[1] * n_colours != p:
+    if shape[0] * shape[1] * n_colours != p or np.less(image.shape[:2], shape).any():
         raise InvalidInputError(
-            f"the atoms must be square patches with {n_colours} colours, but have {p} entries."
-        )
-    if shape[0] > image.shape[0] or shape[1] > image.shape[1]:
-        raise InvalidInputError(
-            f"X must be at least as large as its patches, {shape[: np.ndim(X)]}, got {np.shape(X)}."
+            "atoms must be square patches, or windows of a signal, and X at least as large as its"
+            f" patches; got atoms with {p} entries and an X of shape {np.shape(X)}."
         )
     patches = sliding_window_view(image, shape, axis=(0, 1))  # (rows, columns, colours, *shape)
-    chosen = rng.permutation(patches.shape[0] * patches.shape[1])[:TRAINING_PATCHES]
-    sample = patches[np.unravel_index(chosen, patches.shape[:2])]
+    order = check_seed(random_state).permutation(patches.shape[0] * patches.shape[1])
+    sample = patches[np.unravel_index(order[:TRAINING_PATCHES], patches.shape[:2])]
     noise = _estimated_noise(sample.reshape(-1, p)) if sigma is None else float(sigma)
     tol = p * noise**2 * (1 + NOISE_DEVIATIONS * (2 / p) ** 0.5)
     options: dict[str, Any] = {"algorithm": "omp", "n_nonzero_coefs": max(1, p // 2), "tol": tol}
@@ -95,14 +90,13 @@ def denoise(
         m = ATOMS if n_colours == 1 else COLOUR_ATOMS
         D = adapt_dictionary(rows, rows[:m], n_rounds=ROUNDS, **options)
     total, count = np.zeros_like(image), np.zeros_like(image)
-    step = max(1, BLOCK_PATCHES // patches.shape[1])
-    for first in range(0, len(patches), step):
-        block = patches[first : first + step]
+    for part in blocks(len(patches), max(1, BLOCK_PATCHES // patches.shape[1])):
+        block = patches[part]
         means = block.mean(axis=(-2, -1), keepdims=True)
         rows = (block - means).reshape(-1, p)
         denoised = (sparse_encode(rows, D, **options) @ D).reshape(block.shape) + means
         for i, j in np.ndindex(*shape):
-            place = np.s_[first + i : first + i + len(block), j : j + block.shape[1]]
+            place = np.s_[part.start + i : part.stop + i, j : j + block.shape[1]]
             total[place] += denoised[..., i, j]
             count[place] += 1
     return np.asarray((total / count).reshape(np.shape(X)))
@@ -111,7 +105,7 @@ def denoise(
 def _as_image(X: ArrayLike) -> Array:
     """Return X as a finite array of shape (height, width, n_colours); signals have width 1."""
     shape = np.shape(X)
-    if len(shape) not in (1, 2, 3) or (len(shape) == 3 and shape[2] not in (1, 3, 4)):
+    if len(shape) not in (1, 2, 3) or shape[2:] not in ((), (1,), (3,), (4,)):
         raise InvalidInputError(
             "X must have the shape (n_samples,), (height, width) or (height, width, n_colours) with"
             f" 3 or 4 colours, got {shape}."

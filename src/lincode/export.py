@@ -103,10 +103,8 @@ def to_onnx(
         X = np.zeros((1, C.shape[1]), np.float32 if like.dtype == np.float32 else np.float64)
         arguments["final_types"] = [("codes", None)]
     elif X is None or issparse(X):
-        n_features, dtype = (
-            (model.n_features_in_, np.float32) if X is None else (X.shape[1], X.dtype)
-        )
-        X = np.zeros((1, n_features), dtype)
+        like = np.zeros((1, model.n_features_in_), np.float32) if X is None else X
+        X = np.zeros((1, like.shape[1]), like.dtype)
     elif not hasattr(X, "iloc"):
         X = np.asarray(X[:1])
     if options is None and is_classifier(model):
@@ -291,11 +289,12 @@ def load_sae(folder: str | os.PathLike[str]) -> Any:
     except (OSError, ValueError, TypeError, KeyError) as error:
         message = f"{folder} must contain a sparse autoencoder in float32 or float16: {error!r}."
         raise InvalidInputError(message) from error
-    wrong = [name for name, values in ACCEPTED.items() if config.get(name) not in values]
+    wrong = [f"{key}={config[key]!r}" for key, v in ACCEPTED.items() if config.get(key) not in v]
     if wrong:
         raise InvalidInputError(
-            f"a network of lincode cannot express: {', '.join(wrong)}; if SAELens can, fold the"
-            " normalisation into the weights there, and save it again."
+            f"a network of lincode cannot express {', '.join(wrong)}. The architecture must be one"
+            f" of {ACCEPTED['architecture'][1:]}. SAELens can fold a normalisation of activations"
+            " into the weights; save the autoencoder again after that."
         )
     kind, m = config.get("architecture", "topk"), len(C)
     bias = W.get("encoder.bias", W.get("b_enc", np.zeros(m, np.float32)))
@@ -313,11 +312,9 @@ def load_sae(folder: str | os.PathLike[str]) -> Any:
     if bias.any() or centre.any():
         steps.append(StandardScaler(with_std=False).fit(centre[None]))
     if bias.any():
-        C, D = np.hstack([C, bias[:, None]]), np.pad(D, [(0, 0), (0, 1)])
-        constant, last = (
-            {"pad_width": ((0, 0), (0, 1)), "constant_values": 1},
-            {"obj": -1, "axis": 1},
-        )
+        pad, last = ((0, 0), (0, 1)), {"obj": -1, "axis": 1}
+        C, D = np.hstack([C, bias[:, None]]), np.pad(D, pad)
+        constant = {"pad_width": pad, "constant_values": 1}
         steps.append(FunctionTransformer(np.pad, np.delete, kw_args=constant, inv_kw_args=last))
     top_k = kind.endswith("topk")
     network = MiniBatchSCNN(

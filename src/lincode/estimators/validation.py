@@ -72,7 +72,7 @@ class Constraint:
 def number(low: float, high: float = sys.float_info.max, *, integer: bool = False) -> Constraint:
     """Accept numbers, or integers, between ``low`` and ``high``."""
     kind: Any = numbers.Integral if integer else numbers.Real
-    limit = "" if high >= sys.float_info.max else f" and at most {high:g}"
+    limit = "" if high >= sys.float_info.max else f" and at most {high if integer else float(high)}"
 
     def accepts(value: Any) -> bool:
         if not isinstance(value, kind) or isinstance(value, bool | np.bool_):
