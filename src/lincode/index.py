@@ -165,8 +165,7 @@ class SparseIndex(BaseEstimator):
         for rows in blocks(len(X), ROW_BLOCK):
             U = sparse_encode(X[rows] - self.mean_, D, **options)
             largest = np.abs(U).max(axis=1).toarray().ravel() / self.scale_
-            steps = np.log2(largest, out=np.full_like(largest, -np.inf), where=largest > 0)
-            steps = np.round(steps * STEPS_PER_OCTAVE) + 255 - LARGEST_STEP
+            steps = np.round(np.log2(largest.clip(1e-30)) * STEPS_PER_OCTAVE) + 255 - LARGEST_STEP
             if steps.max() > 255:
                 raise InvalidInputError(
                     "the vectors must not be more than 16 times as long as those given to fit;"
