@@ -244,6 +244,10 @@ ERRORS: list[tuple[str, str]] = [
     ("fit X.csv -o M", "X.csv: columns must be numbers; leave others out: --exclude label"),
     ("fit X.csv --exclude lable -o M", "X.csv: there is no column lable"),
     ("fit X.npy --columns a -o M", "X.npy: --columns and --exclude apply to tables"),
+    (
+        "fit numbers.csv -o M",
+        "numbers.csv: the first row must contain names of columns; add --no-h",
+    ),
     ("fit infinite.csv -o M", "infinite.csv: row 1, column b, is infinite"),
     ("fit X.npy -m 0 -o M", "n_components must be None or an integer of at least 1, got 0"),
     ("fit X.npy --no-minibatch --batch-size 9 -o M", "SCNN has no parameter batch_size"),
@@ -270,6 +274,7 @@ def test_errors_are_one_line(
     for name in ("bad.npy", "bad.npz", "bad.parquet"):
         Path(name).write_text("text")
     Path("ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
+    Path("numbers.csv").write_text("1,2.5\n3,4\n")
     Path("few.csv").write_text("pixel0,pixel1\n1,2\n")
     Path("infinite.csv").write_text("a,b\n1,2\n1,inf\n")
     np.save("line.npy", np.ones(3))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_sample_image
+from sklearn.feature_extraction.image import extract_patches_2d
 
 from lincode import denoise
 from lincode.exceptions import InvalidInputError
@@ -44,6 +45,19 @@ def test_a_given_dictionary_is_used() -> None:
     assert_array_equal(denoise(noisy, 0.0), noisy)
 
 
+def test_patches_have_the_order_of_extract_patches_2d() -> None:
+    """Atoms that are the clean patches themselves are the best dictionary."""
+    noisy = IMAGE + noise(IMAGE.shape)
+    patches = extract_patches_2d(IMAGE, (8, 8), max_patches=1000, random_state=0)
+    patches = patches - patches.mean(axis=(1, 2), keepdims=True)
+    channels_first = np.moveaxis(patches, -1, 1)
+    best, wrong = (
+        gain(IMAGE, noisy, sigma=0.1, network=A.reshape(-1, 192)) for A in (patches, channels_first)
+    )
+    assert best > gain(IMAGE, noisy, sigma=0.1)
+    assert best > wrong + 2
+
+
 @pytest.mark.parametrize(
     ("X", "options", "words"),
     [
@@ -52,6 +66,7 @@ def test_a_given_dictionary_is_used() -> None:
         (np.full((9, 9), np.nan), {}, "NaN"),
         (np.zeros((9, 9)), {"sigma": -1}, "sigma must be"),
         (np.zeros((9, 9)), {"network": np.ones((5, 24))}, "square patches"),
+        (np.arange(100.0), {}, "cannot be estimated from 37 patches"),
     ],
 )
 def test_invalid_input(X: Any, options: Any, words: str) -> None:

@@ -77,7 +77,7 @@ def runs(scale: Scale, embedded: bool) -> list[Run]:
             settings = {"network": network, "m": m, "side": side, **training, **tried}
             found.append(Run(GROUP, scale, k, embedded, settings))
         for network in COMPARED:
-            if network != ALGORITHM_1 or (side == 14 and (m < 150 or k == 0)):
+            if network != ALGORITHM_1 or (side == 14 and (m < 150 or k < 2)):
                 found += grid_runs(scale, k, embedded, network, m, side)
     return found
 

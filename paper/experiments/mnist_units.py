@@ -70,7 +70,7 @@ FROM_ZERO, FROM_PAPER = "from 0", "from [−1, 1]"
 STEP_ZEROS = {"plain": [0.82, 0.88]}
 STEP_CS = {"plain": [3.0]}
 """The fractions of zeros and the C that were chosen for the encoder without an early stop."""
-STEP_REPETITIONS = {400: 2, 800: 1, 1200: 1, 1600: 1}
+STEP_REPETITIONS = {400: 3, 800: 1, 1200: 1, 1600: 1}
 LIMIT = "least squares"
 LONGER = {"tol": 0.0005, "max_no_improvement": 10}
 """A longer training, to show that the length of the training does not explain the errors."""

@@ -55,8 +55,13 @@ def best_repetitions(
     """Return for each key all repetitions of the settings with the smallest validation error.
 
     ``found`` are (key, record, result) tuples. The settings are chosen by the repetition with the
-    lowest seed, which has runs for all settings; other repetitions may have runs for some only.
+    lowest seed, which has runs for all settings; other repetitions may have runs for some only. The
+    setting "starts" only says for which starts a run has results.
     """
+
+    def chosen_settings(record: Record) -> dict[str, Any]:
+        return {name: x for name, x in record.run.settings.items() if name != "starts"}
+
     triples = list(found)
     first = min((record.run.seed for _, record, _ in triples), default=0)
     lowest: dict[Any, float] = {}
@@ -64,10 +69,10 @@ def best_repetitions(
     for key, record, result in triples:
         error = result["val_error"]
         if record.run.seed == first and error < lowest.get(key, np.inf):
-            lowest[key], best[key] = error, record.run.settings
+            lowest[key], best[key] = error, chosen_settings(record)
     chosen: dict[Any, list[tuple[Record, Mapping[str, Any]]]] = {key: [] for key in best}
     for key, record, result in sorted(triples, key=lambda triple: triple[1].run.seed):
-        if key in best and record.run.settings == best[key]:
+        if key in best and chosen_settings(record) == best[key]:
             chosen[key].append((record, result))
     return chosen
 

@@ -282,6 +282,16 @@ def open_rows(path: str, args: argparse.Namespace, columns: Sequence[str] = ()) 
     return rows
 
 
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Return whether names of columns are numbers, but not integers, which pandas writes."""
+    try:
+        return bool(np.isfinite([float(name) for name in names]).all()) and not all(
+            name.isdecimal() for name in names
+        )
+    except ValueError:
+        return False
+
+
 def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequence[str]) -> Rows:
     """Open a table with pyarrow. Numbers are float32 if all columns are, and float64 otherwise."""
     pa: Any = import_pyarrow()
@@ -291,6 +301,8 @@ def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequenc
     names = args.columns or [*columns] or [n for n in schema.names if n not in args.exclude]
     if unknown := ", ".join(sorted({*names, *args.exclude} - set(schema.names))):
         raise InvalidInputError(f"there is no column {unknown}; check the names.")
+    if form == "csv" and not args.no_header and _are_numbers(schema.names):
+        raise InvalidInputError("the first row must contain names of columns; add --no-header.")
     if text := [name for name in names if not _is_number(pa.types, schema.field(name).type)]:
         excluded = ",".join([*args.exclude, *text])
         raise InvalidInputError(f"columns must be numbers; leave others out: --exclude {excluded}")

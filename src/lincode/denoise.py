@@ -43,7 +43,8 @@ def denoise(
         the patches, which is too small if the noise of neighbouring values is correlated.
     network : estimator or array of shape (n_components, n_features), default=None
         An estimator with ``components_``, or a dictionary, for square patches without their mean,
-        with 192 features for 8×8 pixels and 3 colours. None means that it is learned from X.
+        with 192 features for 8×8 pixels and 3 colours, in the order of
+        ``extract_patches_2d(X, (8, 8)).reshape(-1, 192)``. None means that it is learned from X.
     n_jobs : int, default=None
         The number of threads. None means as many as the BLAS library uses, −1 means all cores.
     random_state : int, RandomState instance or None, default=None
@@ -76,9 +77,15 @@ def denoise(
             "atoms must be square patches, or windows of a signal, and X at least as large as its"
             f" patches; got atoms with {p} entries and an X of shape {np.shape(X)}."
         )
-    patches = sliding_window_view(image, shape, axis=(0, 1))  # (rows, columns, colours, *shape)
+    patches = sliding_window_view(image, shape, axis=(0, 1))
+    patches = np.moveaxis(patches, 2, -1)  # (rows, columns, *shape, colours)
     order = check_seed(random_state).permutation(patches.shape[0] * patches.shape[1])
     sample = patches[np.unravel_index(order[:TRAINING_PATCHES], patches.shape[:2])]
+    if sigma is None and len(sample) < 2 * p:
+        raise InvalidInputError(
+            f"the noise cannot be estimated from {len(sample)} patches of {p} values, because at"
+            f" least {2 * p} patches are needed; pass sigma."
+        )
     noise = _estimated_noise(sample.reshape(-1, p)) if sigma is None else float(sigma)
     tol = p * noise**2 * (1 + NOISE_DEVIATIONS * (2 / p) ** 0.5)
     options: dict[str, Any] = {"algorithm": "omp", "n_nonzero_coefs": max(1, p // 2), "tol": tol}
@@ -86,18 +93,18 @@ def denoise(
     if noise == 0:
         return image.reshape(np.shape(X)).copy()
     if D is None:
-        rows = (sample - sample.mean(axis=(-2, -1), keepdims=True)).reshape(-1, p)
+        rows = (sample - sample.mean(axis=(-3, -2), keepdims=True)).reshape(-1, p)
         m = ATOMS if n_colours == 1 else COLOUR_ATOMS
         D = adapt_dictionary(rows, rows[:m], n_rounds=ROUNDS, **options)
     total, count = np.zeros_like(image), np.zeros_like(image)
     for part in blocks(len(patches), max(1, BLOCK_PATCHES // patches.shape[1])):
         block = patches[part]
-        means = block.mean(axis=(-2, -1), keepdims=True)
+        means = block.mean(axis=(-3, -2), keepdims=True)
         rows = (block - means).reshape(-1, p)
         denoised = (sparse_encode(rows, D, **options) @ D).reshape(block.shape) + means
         for i, j in np.ndindex(*shape):
             place = np.s_[part.start + i : part.stop + i, j : j + block.shape[1]]
-            total[place] += denoised[..., i, j]
+            total[place] += denoised[..., i, j, :]
             count[place] += 1
     return np.asarray((total / count).reshape(np.shape(X)))
 

@@ -86,8 +86,10 @@ def describe_atoms(
     names = np.arange(D.shape[1]) if names is None else names
     U = _codes_per_atom(estimator, X)
     U = U.tocsc() if issparse(U) else U
-    found = []
-    for j in np.arange(len(D)) if atoms is None else np.atleast_1d(np.asarray(atoms)):
+    found, chosen = [], np.atleast_1d(np.arange(len(D)) if atoms is None else np.asarray(atoms))
+    if chosen.dtype.kind not in "iu" or not np.all((chosen >= 0) & (chosen < len(D))):
+        raise InvalidInputError(f"atoms must be integers from 0 to {len(D) - 1}, got {atoms!r}.")
+    for j in chosen:
         column = U[:, [j]].toarray().ravel() if issparse(U) else U[:, j]
         samples, features = _largest(column, n_samples), _largest(D[j], n_features)
         found.append(Bunch(atom=int(j), samples=samples, coefficients=column[samples]))

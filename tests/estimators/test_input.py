@@ -68,19 +68,6 @@ CONTAINERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_other_containers_give_the_same_result(X: Any, name: str) -> None:
-    X = 16 * X
-    other = CONTAINERS[name](X)
-    reference, scnn = fit(X, alpha=1.6, tol=1e-2), fit(other, alpha=1.6, tol=1e-2)
-    assert_allclose(scnn.components_, reference.components_, atol=1e-9)
-    codes = scnn.transform(other)
-    assert type(codes) is np.ndarray
-    assert_allclose(codes, reference.transform(X), atol=1e-8)
-    assert_allclose(scnn.score(other), reference.score(X))
-    assert_allclose(scnn.alpha_max(other), reference.alpha_max(X))
-
-
 def test_sparse_input_is_never_converted_to_one_dense_array(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

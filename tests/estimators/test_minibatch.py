@@ -89,25 +89,6 @@ def test_constraints_hold(digits: Any) -> None:
 # The same network from the same rows
 
 
-@pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_sparse_input_gives_the_same_network(digits: Any, weight: float) -> None:
-    fits = [
-        network(batch_size=100, encoder_weight=weight, max_iter=3, max_no_improvement=None).fit(X)
-        for X in (digits, scipy.sparse.csr_matrix(digits), scipy.sparse.csr_array(digits))
-    ]
-    for sparse in fits[1:]:
-        assert_allclose(sparse.components_, fits[0].components_, atol=1e-6)
-        assert_allclose(sparse.encoder_, fits[0].encoder_, atol=1e-5)
-
-
-def test_float32_gives_nearly_the_same_energy(digits: Any) -> None:
-    X = digits.astype(np.float32)
-    scnn = network(batch_size=200).fit(X)
-    assert scnn.components_.dtype == scnn.encoder_.dtype == scnn.transform(X).dtype == np.float32
-    expected = exact_energy(network(batch_size=200).fit(digits), digits)
-    assert_allclose(exact_energy(scnn, digits), expected, rtol=0.02)
-
-
 @pytest.mark.slow
 def test_memory_does_not_depend_on_the_number_of_samples(tmp_path: Path) -> None:
     def peak(N: int) -> int:

@@ -96,17 +96,6 @@ def test_gram_and_factor_are_those_of_xtx(
 
 
 @either_kind
-def test_sums_of_float32_are_those_of_float64(rng: np.random.Generator, convert: Any) -> None:
-    X = (100 + rng.standard_normal((30_000, 7))).astype(np.float32)
-    X[5_000:20_000] = 0
-    exact = X.astype(np.float64)
-    assert_allclose(gram(convert(X)), exact.T @ exact, rtol=1e-12)
-    lengths = MemoryRows(convert(X), 3, n_threads=1).row_lengths()
-    assert_allclose(lengths.longest, np.linalg.norm(exact, axis=1).max(), rtol=1e-12)
-    assert_allclose(lengths.mean, np.linalg.norm(exact, axis=1).mean(), rtol=1e-12)
-
-
-@either_kind
 def test_scan_is_not_finite_if_a_square_is_not(convert: Any) -> None:
     for row, value in ((0, np.nan), (59_999, np.nan), (0, -np.inf), (59_999, 1e200)):
         X = np.ones((60_000, 5))

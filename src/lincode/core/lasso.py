@@ -455,7 +455,8 @@ def _tolerance(measures: _Measures, scale: Array, problem: CodeProblem, tol: flo
     eps = 4 * float(np.finfo(scale.dtype).eps)
     # The small factors come first, so that the products do not overflow.
     rounding = eps * measures.l1 * float(problem.H.diagonal().max(initial=0)) + eps * scale
-    rounding += eps * measures.norm * problem.norm
+    # The squares of ‖u‖₂ may overflow; ‖u‖₁ is not smaller.
+    rounding += eps * np.minimum(measures.norm, measures.l1) * problem.norm
     return np.asarray(np.maximum(tol * scale, rounding))
 
 
