@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lincode.core import active_set
 from lincode.core.active_set import solve_rows
 from lincode.core.lasso import CodeProblem, code_step
 from tests.core.optimality import code_violation
@@ -105,22 +104,6 @@ def test_positive_codes_stay_positive_from_any_start() -> None:
     assert solved.finished.all()
     assert (solved.U >= 0).all()
     assert violations(solved.U, b, problem).max() <= 1e-9
-
-
-@pytest.fixture
-def python_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the machine code by the Python functions."""
-    monkeypatch.setattr(active_set, "_solve_rows", active_set._solve_rows.__wrapped__)  # type: ignore[attr-defined]
-
-
-def test_machine_code_equals_the_python_source(request: pytest.FixtureRequest) -> None:
-    X, problem = sparse_problem(0.0)
-    b = X[:5] @ problem.W.T
-    compiled = solve(problem, b)
-    request.getfixturevalue("python_source")
-    source = solve(problem, b)
-    assert_allclose(compiled.U, source.U, rtol=1e-9, atol=1e-12)
-    assert source.U.any()
 
 
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.3, 3.0, 20.0]))

@@ -179,18 +179,6 @@ def test_encoder_is_the_minimum_norm_least_squares_solution(
     assert encoder_residual(C, stats.UtU, stats.UtX, factor) < 1e-10
 
 
-@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
-def test_projection_does_not_change_the_product_with_the_data(
-    rng: np.random.Generator, shape: tuple[int, int]
-) -> None:
-    X = rng.standard_normal(shape)
-    X[:, 2] = X[:, 1]
-    C = rng.standard_normal((3, shape[1]))
-    projected = factor_rows(X).project(C)
-    assert_allclose(X @ projected.T, X @ C.T, atol=1e-8)
-    assert np.linalg.norm(projected) < np.linalg.norm(C)
-
-
 def test_residual_is_the_largest_cosine(rng: np.random.Generator) -> None:
     X, U = rng.standard_normal((20, 6)), rng.standard_normal((20, 3))
     X[:, 4] = 0
