@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -100,7 +100,12 @@ def observe(model: Any, step: Step) -> None:
         assert np.array_equal(dense(again), dense(result)), f"{step.call} of a pickled model"
 
 
+LARGE_FLOAT64 = Step("partial_fit", Rows(n=1, p=1, exponent=100))
+SMALL_FLOAT32 = Step("partial_fit", Rows(n=1, p=1, dtype="float32"))
+
+
 @given(sequences())
+@example((True, {"max_iter": 2, "random_state": 0}, [LARGE_FLOAT64, SMALL_FLOAT32]))
 @fuzz(60)
 def test_sequences(case: tuple[bool, dict[str, Any], list[Step]]) -> None:
     minibatch, parameters, sequence = case
