@@ -50,6 +50,7 @@ from lincode.estimators.validation import (
     check_seed,
     choice,
     either,
+    largest_entry,
     number,
     unchanged_on_failure,
     warn_user,
@@ -419,7 +420,11 @@ class MiniBatchSCNN(BaseSCNN):
                 assert training.recent is not None
                 recent = None
                 if len(training.recent.batches) > 1:
-                    recent = training.recent.rows()[0].astype(X.dtype, copy=False)
+                    recent = training.recent.rows()[0]
+                    if recent.dtype != X.dtype:
+                        advice = "These values are of earlier batches; pass X in float64."
+                        check_scale(X.dtype, largest_entry(recent), advice)
+                        recent = recent.astype(X.dtype)
                 self._set_trained(trained, rows, recent)
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1
