@@ -248,6 +248,7 @@ ERRORS: list[tuple[str, str]] = [
         "fit numbers.csv -o M",
         "numbers.csv: the first row must contain names of columns; add --no-h",
     ),
+    ("fit index.csv -o M", "index.csv: a column has no name, such as an index that pandas wrote;"),
     ("fit infinite.csv -o M", "infinite.csv: row 1, column b, is infinite"),
     ("fit X.npy -m 0 -o M", "n_components must be None or an integer of at least 1, got 0"),
     ("fit X.npy --no-minibatch --batch-size 9 -o M", "SCNN has no parameter batch_size"),
@@ -275,6 +276,7 @@ def test_errors_are_one_line(
         Path(name).write_text("text")
     Path("ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
     Path("numbers.csv").write_text("1,2.5\n3,4\n")
+    Path("index.csv").write_text(",a\n0,1\n1,2\n")
     Path("few.csv").write_text("pixel0,pixel1\n1,2\n")
     Path("infinite.csv").write_text("a,b\n1,2\n1,inf\n")
     np.save("line.npy", np.ones(3))

@@ -303,6 +303,11 @@ def _open_table(path: str, form: str, args: argparse.Namespace, columns: Sequenc
         raise InvalidInputError(f"there is no column {unknown}; check the names.")
     if form == "csv" and not args.no_header and _are_numbers(schema.names):
         raise InvalidInputError("the first row must contain names of columns; add --no-header.")
+    if "" in names:
+        raise InvalidInputError(
+            "a column has no name, such as an index that pandas wrote; name the columns to use"
+            " by --columns, or write the file without the index."
+        )
     if text := [name for name in names if not _is_number(pa.types, schema.field(name).type)]:
         excluded = ",".join([*args.exclude, *text])
         raise InvalidInputError(f"columns must be numbers; leave others out: --exclude {excluded}")
