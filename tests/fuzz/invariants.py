@@ -191,11 +191,12 @@ def encoder_outputs(model: Any, X: Any, dtype: Any) -> tuple[Any, Any, Any]:
         U, near = np.where(size > t, Z, 0), np.abs(size - t) <= rounding
     else:
         ordered, k = np.sort(size, axis=1)[:, ::-1], model.density_
-        U = np.where(size >= ordered[:, k - 1 : k], Z, 0)
+        last = ordered[:, k - 1 : k]
+        U = np.where(size >= last, Z, 0)
+        near = (size <= rounding) & (last <= rounding)  # whose sign may be that of rounding
         if k < Z.shape[1]:
-            last, after = ordered[:, k - 1 : k], ordered[:, k : k + 1]
-            slack = 2 * rounding.max(axis=1, keepdims=True)
-            near = (size >= after - slack) & (size <= last + slack) & (last - after <= slack)
+            after, slack = ordered[:, k : k + 1], 2 * rounding.max(axis=1, keepdims=True)
+            near |= (size >= after - slack) & (size <= last + slack) & (last - after <= slack)
     return U, rounding, near
 
 
