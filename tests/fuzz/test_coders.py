@@ -122,6 +122,7 @@ def check_values(task: Task, U: Any, dtype: Any) -> None:
         alpha_fraction=0.01,
     )
 )
+@example(Task(X=Rows("sparse_counts", n=1, p=8), D=Rows("uncentred", n=2, p=8, exponent=-140)))
 @fuzz(80, part=5)
 def test_sparse_encode(task: Task) -> None:
     X, D, arguments = task.X.build(), task.D.build(), task.arguments()

@@ -138,7 +138,8 @@ def _solve_rows(
                 tau, (tol, rounding, diagonal), scale[i], units, active, k, g
             )
             if max(used, unused) <= limit:
-                exact = exact or error < NEGLIGIBLE * limit
+                # If the gradient is not a number, unused is neither.
+                exact = exact or (error < NEGLIGIBLE * limit and unused <= limit)
                 if exact:
                     reached, terms = _objective(b, i, tau, units, active, k, g)
                     if reached <= value[i] + rounding * terms:
