@@ -134,6 +134,11 @@ GAUSSIAN = Rows("gaussian", n=2, p=24, seed=625)
     [GAUSSIAN.with_seed(241), GAUSSIAN, Rows("row_scales", n=27, p=24, seed=115)],
     Network(parameters=DEFAULTS | {"transform_algorithm": "lasso", "max_iter": 1}),
 )
+@example(
+    Rows(n=5, p=1, exponent=100),
+    [Rows(n=15, p=1), Rows("zeros", n=1, p=1), Rows(n=1, p=1)],
+    Network(parameters={"max_iter": 1, "batch_size": 7, "random_state": 0}),
+)
 @fuzz(20, part=0.5)
 def test_partial_fit(first: Rows, later: list[Rows], network: Network) -> None:
     """Batches of different sizes and kinds. One alpha must suit all, so they have one scale."""

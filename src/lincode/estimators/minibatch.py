@@ -435,6 +435,10 @@ class MiniBatchSCNN(BaseSCNN):
 
     def _refine_batch(self, X: Rows) -> None:
         """Refine the network by one batch. New samples measure it and determine its threshold."""
+        self._training.n_seen += X.shape[0]
+        self._training.n_batches += 1
+        if largest_entry(X) == 0:
+            return  # nothing is learned from zeros, whose scale is not that of other samples
         with blas_threads(1):
             gradients = copy.deepcopy(getattr(self, "_gradients", None))
             if gradients is None or not self._is_present(gradients):
@@ -457,8 +461,6 @@ class MiniBatchSCNN(BaseSCNN):
         self._set_network(network, usage, X.dtype)
         self.encoder_r2_ += weight * (r2 - self.encoder_r2_)
         self._gradients, self._is_refined = gradients, True
-        self._training.n_seen += X.shape[0]
-        self._training.n_batches += 1
 
     def _is_present(self, gradients: SparseGradients) -> bool:
         """Return whether the refinement belongs to the present parameters."""
