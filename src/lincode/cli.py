@@ -283,7 +283,7 @@ def open_rows(path: str, args: argparse.Namespace, columns: Sequence[str] = ()) 
 
 
 def _are_numbers(names: Sequence[str]) -> bool:
-    """Return whether names of columns are numbers, but not integers, which pandas writes."""
+    """Return whether all names are numbers, but not all integers, which pandas uses as names."""
     try:
         return bool(np.isfinite([float(name) for name in names]).all()) and not all(
             name.isdecimal() for name in names

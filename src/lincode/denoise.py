@@ -13,8 +13,10 @@ from lincode.estimators.sparse_encode import adapt_dictionary, sparse_encode
 from lincode.estimators.validation import check_matrix, check_seed, choice, either, number
 from lincode.exceptions import InvalidInputError
 
-SIDE, BLOCK_PATCHES = 8, 50_000
+SIDE = 8
 """Patches of images have 8×8 pixels, and windows of signals 64 samples."""
+BLOCK_PATCHES = 50_000
+"""At most about this number of patches is coded at once, which limits the memory."""
 ATOMS, COLOUR_ATOMS, TRAINING_PATCHES, ROUNDS = 256, 384, 20_000, 10
 NOISE_DEVIATIONS = 1.2
 """A patch is coded until its squared residual is this number of standard deviations above the mean

@@ -138,7 +138,7 @@ def _solve_rows(
                 tau, (tol, rounding, diagonal), scale[i], units, active, k, g
             )
             if max(used, unused) <= limit:
-                # If the gradient is not a number, unused is neither.
+                # If the gradient contains NaN, `unused` is NaN, and the gradient is computed anew.
                 exact = exact or (error < NEGLIGIBLE * limit and unused <= limit)
                 if exact:
                     reached, terms = _objective(b, i, tau, units, active, k, g)

@@ -175,7 +175,7 @@ def dictionary_sweep(
     UtU, UtX = stats.UtU, stats.UtX
     used = np.flatnonzero(np.diag(UtU))
     change = np.empty((ATOMS_PER_BLOCK, D.shape[1]))
-    if UtU.diagonal().max(initial=0) > MAX_SINGLE:  # of earlier rows in float64
+    if UtU.diagonal().max(initial=0) > MAX_SINGLE:  # earlier batches were float64
         dtype = np.float64
     factor, atoms = UtU.astype(dtype, copy=False), D.astype(dtype, copy=False)
     for start in range(0, len(used), ATOMS_PER_BLOCK):

@@ -47,8 +47,8 @@ MAX_STEP_TOL, MIN_STEP_TOL = 1e-2, 1e-6
 STEP_TOL_FRACTION = 0.3
 """The tolerance of the steps as a fraction of the last relative change of the energy."""
 ENCODER_TOL_RATIO = 10.0
-"""The tolerance of an iterative C step before the last, relative to that of the other steps. That
-of the last is a tenth of theirs, because ``optimality_`` compares each feature."""
+"""The tolerance of an iterative C step before the last, relative to that of the other steps. The
+last one has a tenth of their tolerance, because ``optimality_`` measures each feature alone."""
 MAX_SWEEPS, MAX_FINAL_SWEEPS = 5, 1000
 """The largest number of dictionary sweeps in an iteration and after the last one."""
 MAX_MOMENTUM = 0.9
