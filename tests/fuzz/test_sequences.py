@@ -101,11 +101,13 @@ def observe(model: Any, step: Step) -> None:
 
 
 LARGE_FLOAT64 = Step("partial_fit", Rows(n=1, p=1, exponent=100))
+LARGE_FIT = Step("fit", Rows(n=1, p=1, exponent=100, missing=0.1))
 SMALL_FLOAT32 = Step("partial_fit", Rows(n=1, p=1, dtype="float32"))
 
 
 @given(sequences())
 @example((True, {"max_iter": 2, "random_state": 0}, [LARGE_FLOAT64, SMALL_FLOAT32]))
+@example((True, {"max_iter": 2, "random_state": 0}, [SMALL_FLOAT32, LARGE_FIT, SMALL_FLOAT32]))
 @fuzz(60)
 def test_sequences(case: tuple[bool, dict[str, Any], list[Step]]) -> None:
     minibatch, parameters, sequence = case

@@ -34,8 +34,6 @@ MIN_STEP = 1e-6
 """The line search fails below this fraction of the Newton step."""
 ATOMS_PER_BLOCK = 32
 """The number of atoms per block of a sweep. It affects the speed only."""
-MAX_SINGLE = 1e30
-"""Larger statistics are not converted to float32, where their sums could overflow."""
 MAX_ENTRY = 1e100
 """Atoms with a larger entry are divided by it first, because the squares of entries overflow."""
 
@@ -175,8 +173,6 @@ def dictionary_sweep(
     UtU, UtX = stats.UtU, stats.UtX
     used = np.flatnonzero(np.diag(UtU))
     change = np.empty((ATOMS_PER_BLOCK, D.shape[1]))
-    if UtU.diagonal().max(initial=0) > MAX_SINGLE:  # earlier batches were float64
-        dtype = np.float64
     factor, atoms = UtU.astype(dtype, copy=False), D.astype(dtype, copy=False)
     for start in range(0, len(used), ATOMS_PER_BLOCK):
         block = used[start : start + ATOMS_PER_BLOCK]

@@ -405,6 +405,8 @@ class MiniBatchSCNN(BaseSCNN):
             too_large = self._start_training(X, samples.lengths, check_seed(self.random_state))
         else:
             self._continue_training()
+            advice = "This is the size of earlier batches; pass X in float64."
+            check_scale(X.dtype, self._training.scale(), advice)
         training, (m, p) = self._training, self._training.D.shape
         is_refined = not first and (self._is_refined or training.n_seen >= n_start_rows(m))
         if self.refine and (is_refined or self._starts_from_samples(m)):
@@ -420,11 +422,7 @@ class MiniBatchSCNN(BaseSCNN):
                 assert training.recent is not None
                 recent = None
                 if len(training.recent.batches) > 1:
-                    recent = training.recent.rows()[0]
-                    if recent.dtype != X.dtype:
-                        advice = "These values are of earlier batches; pass X in float64."
-                        check_scale(X.dtype, largest_entry(recent), advice)
-                        recent = recent.astype(X.dtype)
+                    recent = training.recent.rows()[0].astype(X.dtype, copy=False)
                 self._set_trained(trained, rows, recent)
         self._set_progress(PARTIAL_FIT_REASON)
         self.n_iter_ = 1

@@ -162,6 +162,13 @@ class OnlineTraining:
             return SecondMoments.of_factor(self.D)
         return SecondMoments(self.XtX, is_factor=False)
 
+    def scale(self) -> float:
+        """Return the root mean square of the largest feature so far, or of the largest code."""
+        if self.stats is None:
+            return 0.0
+        squares = self.stats.UtU if self.XtX is None else self.XtX
+        return float(np.sqrt(squares.diagonal().max() / self.stats.n))
+
     def learn(
         self, X: Rows, penalties: Array | None = None, *, keep_gram: bool = False
     ) -> MemoryRows:
