@@ -144,7 +144,7 @@ def test_atoms_are_sorted_by_usage(scnn: Any) -> None:
     assert_array_equal(display.atoms, scnn.components_[display.indices])
     text = f"{display.indices[0]}: {scnn.usage_.max():.0%}"
     assert display.ax_.texts[0].get_text() == text
-    assert display.ax_.get_title(loc="left") == "atom: samples that use it"
+    assert display.ax_.get_title() == "atom: samples that use it"
     for display in (
         AtomsDisplay.from_estimator(scnn, sort_by=None),
         AtomsDisplay.from_estimator(SparseCoder(scnn.components_)),

@@ -253,7 +253,7 @@ class AtomsDisplay(_Display):
         size = inches, min(max(inches * grid[0] / n_columns * ratio, 1), 14)
         ax = self._set_axes(ax, size)
         ax.set_axis_off()
-        ax.set_title(self.title, fontsize="medium", loc="left")
+        ax.set_title(self.title, fontsize="medium")
         scale = np.abs(D).max(axis=1, keepdims=True)
         D = D / np.where(scale > 0, scale, 1)
         if is_image:

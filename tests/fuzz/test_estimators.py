@@ -139,6 +139,11 @@ GAUSSIAN = Rows("gaussian", n=2, p=24, seed=625)
     [Rows(n=15, p=1), Rows("zeros", n=1, p=1), Rows(n=1, p=1)],
     Network(parameters={"max_iter": 1, "batch_size": 7, "random_state": 0}),
 )
+@example(
+    Rows(n=20, p=1, dtype="float16", container="csr_matrix"),
+    [Rows("zeros", n=1, p=1)],
+    Network(parameters={"max_iter": 1, "batch_size": 7, "random_state": 0}),
+)
 @fuzz(20, part=0.5)
 def test_partial_fit(first: Rows, later: list[Rows], network: Network) -> None:
     """Batches of different sizes and kinds. One alpha must suit all, so they have one scale."""

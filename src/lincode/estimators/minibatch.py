@@ -435,8 +435,8 @@ class MiniBatchSCNN(BaseSCNN):
         """Refine the network by one batch. New samples measure it and determine its threshold."""
         self._training.n_seen += X.shape[0]
         self._training.n_batches += 1
-        if largest_entry(X) == 0:
-            return  # nothing is learned from zeros, whose scale is not that of other samples
+        if largest_entry(X) == 0:  # nothing is learned; their scale is not that of other samples
+            return self._set_network(self._network(), self.usage_, X.dtype)
         with blas_threads(1):
             gradients = copy.deepcopy(getattr(self, "_gradients", None))
             if gradients is None or not self._is_present(gradients):
